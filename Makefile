@@ -1,0 +1,55 @@
+# Every target makes or refreshes .venv by itself, from a lock with hashes, with python3 and pip alone.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.ready
+ONLY ?=
+FUZZ_SECONDS ?= 300
+
+.PHONY: help demo test lint format typecheck bench fuzz lock clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+demo: $(STAMP) ## Decode a captured life of consumer groups and show it
+	@$(BIN)/python examples/demo.py
+
+test: $(STAMP) ## Run every check and every test
+	@tools/check-java
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest --cov --cov-report=term:skip-covered
+
+lint: $(STAMP) ## Check style, imports and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## Rewrite the code in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+typecheck: $(STAMP) ## Check types (mypy strict)
+	$(BIN)/mypy
+
+bench: $(STAMP) ## Measure beside the peers (ONLY=protocol for one part)
+	$(BIN)/python -m bench $(ONLY)
+
+fuzz: $(STAMP) ## Fuzz the decoders for FUZZ_SECONDS (300)
+	$(BIN)/python -m fuzz.run --seconds $(FUZZ_SECONDS)
+
+lock: $(STAMP) ## Resolve the dependencies anew into requirements/
+	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --python-version 3.11 \
+	  --extra dev --no-emit-package coterie --custom-compile-command "make lock" \
+	  --output-file requirements/dev.lock pyproject.toml
+
+clean: ## Remove everything that was made
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage build dist bench/results.json
+	find src tests bench fuzz examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp is written last: an install that was cut short is done again.
+$(STAMP): requirements/dev.lock pyproject.toml tools/make-venv
+	@PYTHON="$(PYTHON)" tools/make-venv

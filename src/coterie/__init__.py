@@ -1,0 +1,7 @@
+"""Consumer groups for Kafka, in Python and on Spark."""
+
+from __future__ import annotations
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"

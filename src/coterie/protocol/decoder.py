@@ -1,0 +1,450 @@
+"""Writes, for one message and version, the straight-line function that turns bytes into objects.
+
+Two functions come from the same writer. The quick one lets Python itself find the end of the bytes: a
+slice that is cut short is noticed at the next read, and the whole body is looked at once as Latin-1,
+so that ASCII text (nearly all text in Kafka) costs one slice and no decoding. The careful one checks
+each length where it is read; it runs only when the quick one failed, to say which field was wrong, and
+its verdict counts.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import repeat
+from typing import NamedTuple
+
+from coterie.protocol import wire
+from coterie.protocol.schema import (
+    ArrayOf,
+    Blob,
+    Field,
+    Message,
+    Struct,
+    StructOf,
+    Text,
+    UuidType,
+    WireType,
+    fields_of,
+)
+from coterie.protocol.source import Compiled, Source
+from coterie.protocol.types import Number, Uuid
+
+__all__ = ["compile_decoder", "holds_records", "smallest"]
+
+
+def compile_decoder(cls: type[Message], version: int, *, careful: bool) -> Compiled:
+    """`codec(data, at, elements) -> (message, end)`; elements is the budget for all arrays together."""
+    writer = _DecoderWriter(cls, version, careful=careful)
+    return writer.write(cls)
+
+
+def holds_records(kind: WireType | type[Struct]) -> bool:
+    """Whether record batches are somewhere inside: such messages can be large and are mostly bytes."""
+    match kind:
+        case Blob(records):
+            return records
+        case ArrayOf(element):
+            return holds_records(element)
+        case StructOf(cls):
+            return holds_records(cls)
+        case type():
+            return any(holds_records(field.type) for field in fields_of(kind))
+    return False
+
+
+def smallest(kind: WireType, version: int, *, flexible: bool) -> int:
+    """The fewest bytes that a value can take; a count is checked against it before anything is made."""
+    match kind:
+        case Number(size=size):
+            return size
+        case UuidType():
+            return 16
+        case Text():
+            return 1 if flexible else 2
+        case StructOf(cls):
+            size = 1 if flexible else 0
+            for field in fields_of(cls):
+                if version in field.versions and field.tag is None:
+                    nullable = isinstance(field.type, StructOf) and version in field.nullable
+                    size += 1 if nullable else smallest(field.type, version, flexible=flexible)
+            return max(size, 1)
+    return 1 if flexible else 4
+
+
+class _Lead(NamedTuple):
+    """Where things are once the first byte of a compact length was read; expressions of the code."""
+
+    at: str
+    start: str
+    end: str
+    taken: bool
+
+
+class _DecoderWriter:
+    """Local names in the code it writes: b bytes, t the same as text, p position, n length or count."""
+
+    def __init__(self, cls: type[Message], version: int, *, careful: bool) -> None:
+        self.version = version
+        self.flexible = version in cls.__flexible__
+        self.careful = careful
+        self.as_text = not holds_records(cls)
+        self.source = Source()
+        self.source.names.update(
+            Malformed=wire.Malformed,
+            compact_length=wire.compact_length,
+            compact_text=wire.compact_text,
+            repeat=repeat,
+            skip_tags=wire.skip_tags,
+            tag_header=wire.tag_header,
+            text=wire.text,
+            unpack_from=struct.unpack_from,
+            uvarint=wire.uvarint,
+            Uuid=Uuid,
+        )
+        self.run: list[tuple[str, str]] = []
+        self.memory: list[str] = []
+
+    def write(self, cls: type[Message]) -> Compiled:
+        with self.source.block("def codec(b, p, elements):"):
+            self.source.line("end = len(b)")
+            if self.as_text:
+                self.source.line('t = str(b, "latin-1")')
+            memory = self.source.mark()
+            made = self.struct(cls)
+            self.check_end()
+            self.source.line(f"return {made}, p")
+            self.source.insert(memory, self.memory)
+        return self.source.compile(f"decode {cls.__name__} v{self.version}")
+
+    # -- structs -------------------------------------------------------------------------------------
+
+    def struct(self, cls: type[Struct], *, repeats: bool = False) -> str:
+        """Code that reads the fields of a struct; returns the expression that builds it."""
+        values: list[str] = []
+        tagged: dict[int, Field] = {}
+        familiar = self.familiar_run(cls) if repeats else ()
+        known: dict[Field, str] = {}
+        for field in fields_of(cls):
+            if field in familiar and not known:
+                known = self.remember(familiar)
+            if self.version not in field.versions:
+                values.append(self.source.constant(field.default))
+            elif field.tag is not None:
+                tagged[len(values)] = field
+                values.append(self.source.constant(field.default))
+            elif field in known:
+                values.append(known[field])
+            else:
+                with self.source.field(field.name):
+                    values.append(self.value(field))
+        if not self.flexible:
+            self.flush()
+        elif not tagged:
+            self.no_tags()
+        else:
+            return self.tags(cls, values, tagged)
+        return self.build(cls, values)
+
+    def build(self, cls: type[Struct], values: list[str]) -> str:
+        """A call of the class; arguments at the end that are defaults can be left out."""
+        defaults = [self.source.constant(field.default) for field in fields_of(cls)]
+        count = len(values)
+        while count and values[count - 1] == defaults[count - 1]:
+            count -= 1
+        return f"{self.source.constant(cls)}({', '.join(values[:count])})"
+
+    def familiar_run(self, cls: type[Struct]) -> tuple[Field, ...]:
+        """Strings that tend to be those of the element before: behind a first one, three in a row.
+
+        The first string of an element names it (a group's id); what stands behind it (state, type,
+        protocol) has few values and repeats from element to element.
+        """
+        if self.careful or not self.flexible:
+            return ()
+        run: list[Field] = []
+        for field in fields_of(cls):
+            if self.version not in field.versions or field.tag is not None:
+                continue
+            if isinstance(field.type, Text) and self.version not in field.nullable:
+                run.append(field)
+            elif len(run) > 3:
+                break
+            else:
+                run = []
+        return tuple(run[1:]) if len(run) > 3 else ()
+
+    def remember(self, run: tuple[Field, ...]) -> dict[Field, str]:
+        """Read a run of strings, or find that the same bytes were read a moment ago.
+
+        The variables still hold the values of the element before, so equal bytes need no reading at
+        all. Looking costs half a string; a balance of hits and misses ends it where it does not pay.
+        """
+        line, block = self.source.line, self.source.block
+        self.flush()
+        seen, start, balance = (
+            self.source.fresh(prefix) for prefix in ("seen", "start", "balance")
+        )
+        self.memory += [f'{seen} = b""', f"{balance} = 16"]
+        names: dict[Field, str] = {}
+        with block(f"if {seen} and b.startswith({seen}, p):"):
+            line(f"p += len({seen})")
+            line(f"{balance} += 1")
+        with block("else:"):
+            line(f"{start} = p")
+            for field in run:
+                with self.source.field(field.name):
+                    names[field] = self.value(field)
+            with block(f"if {balance}:"):
+                line(f"{balance} -= 1")
+                line(f"{seen} = b[{start}:p]")
+            with block("else:"):
+                line(f'{seen} = b""')
+        return names
+
+    def tags(self, cls: type[Struct], values: list[str], tagged: dict[int, Field]) -> str:
+        """The tag section of a struct that has tagged fields; returns the variable with the struct."""
+        line, block = self.source.line, self.source.block
+        made, count, tag, stop = (self.source.fresh(prefix) for prefix in ("v", "n", "tag", "stop"))
+        self.flush()
+        with block("if not b[p]:"):
+            line("p += 1")
+            line(f"{made} = {self.build(cls, values)}")
+        with block("else:"):
+            values = list(values)
+            for index, field in tagged.items():
+                values[index] = self.source.fresh("v")
+                line(f"{values[index]} = {self.source.constant(field.default)}")
+            line(f"{count}, p = uvarint(b, p)")
+            with block(f"if {count} > {wire.MAX_TAGS}:"):
+                line(f'raise Malformed(f"{{{count}}} tagged fields; the limit is {wire.MAX_TAGS}")')
+            line(f"{tag} = -1")
+            with block(f"for _ in repeat(None, {count}):"):
+                line(f"{tag}, p, {stop} = tag_header(b, p, {tag})")
+                for position, (index, field) in enumerate(tagged.items()):
+                    with block(f"{'elif' if position else 'if'} {tag} == {field.tag}:"):
+                        self.tagged_value(field, values[index], stop)
+                with block("else:"):
+                    line(f"p = {stop}")
+            line(f"{made} = {self.build(cls, values)}")
+        return made
+
+    def tagged_value(self, field: Field, name: str, stop: str) -> None:
+        with self.source.field(field.name):
+            value = self.value(field)
+            self.flush()
+            self.source.line(f"{name} = {value}")
+            with self.source.block(f"if p != {stop}:"):
+                self.source.line('raise Malformed("a tagged field is not of the size it claims")')
+
+    def no_tags(self) -> None:
+        """A tag section of which nothing is known, nearly always empty: its count is zero."""
+        line, block = self.source.line, self.source.block
+        if self.run:
+            self.run.append(("n", "B"))
+            self.flush()
+            with block("if n:"):
+                line("p = skip_tags(b, p - 1)")
+            return
+        with block("if b[p]:"):
+            line("p = skip_tags(b, p)")
+        with block("else:"):
+            line("p += 1")
+
+    # -- values --------------------------------------------------------------------------------------
+
+    def value(self, field: Field) -> str:
+        """Code that reads one value; returns the variable that holds it."""
+        name = self.source.fresh("v")
+        nullable = self.version in field.nullable
+        compact = self.flexible and field.compact
+        match field.type:
+            case Number(letter=letter):
+                self.run.append((name, letter))
+            case UuidType():
+                self.uuid(name)
+            case Text():
+                self.string(name, nullable=nullable, compact=compact)
+            case Blob():
+                self.blob(name, nullable=nullable, compact=compact)
+            case ArrayOf(element):
+                self.array(name, element, nullable=nullable)
+            case StructOf(cls):
+                self.nested(name, cls, nullable=nullable, tagged=field.tag is not None)
+        return name
+
+    def flush(self) -> None:
+        """Read all fixed-width numbers that stand in a row with one call."""
+        if not self.run:
+            return
+        unpack = struct.Struct(">" + "".join(letter for _, letter in self.run))
+        names = ", ".join(name for name, _ in self.run)
+        reader = self.source.fresh("S")
+        self.source.names[reader] = unpack.unpack_from
+        self.source.line(f"{names}, = {reader}(b, p)")
+        self.source.line(f"p += {unpack.size}")
+        self.run = []
+
+    def check_end(self) -> None:
+        with self.source.block("if p > end:"):
+            self.source.line('raise Malformed(f"needs {p} bytes but there are {end}")')
+
+    def null(self, name: str, test: str, *, nullable: bool) -> None:
+        """The branch for null: a value where it is allowed, else an error."""
+        with self.source.block(f"if {test}:"):
+            if nullable:
+                self.source.line(f"{name} = None")
+            else:
+                self.source.line('raise Malformed("null where the field may not be null")')
+
+    def uuid(self, name: str) -> None:
+        self.flush()
+        self.source.line(f"{name} = Uuid(b[p : p + 16])")
+        self.source.line("p += 16")
+        if self.careful:
+            self.check_end()
+
+    def length(self, *, letter: str, compact: bool) -> str:
+        """Code that reads a length or count; -1 (or below, when not compact) is null."""
+        name = self.source.fresh("n")
+        if not compact:
+            self.run.append((name, letter))
+            self.flush()
+            return name
+        self.flush()
+        self.source.line(f"{name} = b[p] - 1")
+        with self.source.block(f"if {name} < 127:"):
+            self.source.line("p += 1")
+        with self.source.block("else:"):
+            self.source.line(f"{name}, p = compact_length(b, p)")
+        return name
+
+    def string(self, name: str, *, nullable: bool, compact: bool) -> None:
+        if compact:
+            self.compact_string(name, nullable=nullable)
+            return
+        length = self.length(letter="h", compact=False)
+        self.null(name, f"{length} < 0", nullable=nullable)
+        with self.source.block("else:"):
+            self.source.line(f"q = p + {length}")
+            self.slice_text(name, "p")
+            self.source.line("p = q")
+            if self.careful:
+                self.check_end()
+
+    def compact_string(self, name: str, *, nullable: bool) -> None:
+        line, block = self.source.line, self.source.block
+        lead = self.lead()
+        with block("if 0 < n < 128:"):
+            line(f"q = {lead.end}")
+            self.slice_text(name, lead.start)
+            line("p = q")
+        with block("elif n:"):
+            line(f"{name}, p = compact_text(b, {lead.at})")
+        self.compact_null(name, lead, nullable=nullable)
+        if self.careful:
+            self.check_end()
+
+    def lead(self) -> _Lead:
+        """Read the first byte of a compact length into n; together with numbers before it, if any."""
+        if not self.run:
+            self.source.line("n = b[p]")
+            return _Lead(at="p", start="p + 1", end="p + n", taken=False)
+        self.run.append(("n", "B"))
+        self.flush()
+        return _Lead(at="p - 1", start="p", end="p + n - 1", taken=True)
+
+    def compact_null(self, name: str, lead: _Lead, *, nullable: bool) -> None:
+        with self.source.block("else:"):
+            if not nullable:
+                self.source.line('raise Malformed("null where the field may not be null")')
+                return
+            self.source.line(f"{name} = None")
+            if not lead.taken:
+                self.source.line("p += 1")
+
+    def slice_text(self, name: str, start: str) -> None:
+        if not self.as_text or self.careful:
+            self.source.line(f"{name} = text(b, {start}, q)")
+            return
+        self.source.line(f"{name} = t[{start} : q]")
+        with self.source.block(f"if not {name}.isascii():"):
+            self.source.line(f"{name} = text(b, {start}, q)")
+
+    def blob(self, name: str, *, nullable: bool, compact: bool) -> None:
+        if compact:
+            self.compact_blob(name, nullable=nullable)
+            return
+        length = self.length(letter="i", compact=False)
+        self.null(name, f"{length} < 0", nullable=nullable)
+        with self.source.block("else:"):
+            self.source.line(f"{name} = b[p : p + {length}]")
+            self.source.line(f"p += {length}")
+            if self.careful:
+                self.check_end()
+
+    def compact_blob(self, name: str, *, nullable: bool) -> None:
+        line, block = self.source.line, self.source.block
+        lead = self.lead()
+        with block("if 0 < n < 128:"):
+            line(f"q = {lead.end}")
+            line(f"{name} = b[{lead.start} : q]")
+            line("p = q")
+        with block("elif n:"):
+            line(f"n, p = compact_length(b, {lead.at})")
+            line(f"{name} = b[p : p + n]")
+            line("p += n")
+        self.compact_null(name, lead, nullable=nullable)
+        if self.careful:
+            self.check_end()
+
+    def nested(self, name: str, cls: type[Struct], *, nullable: bool, tagged: bool) -> None:
+        """A struct; one that may be null has a byte before it, and Kafka spells null in two ways."""
+        if not nullable:
+            self.flush()
+            self.source.line(f"{name} = {self.struct(cls)}")
+            return
+        marker = self.source.fresh("n")
+        self.run.append((marker, "b"))
+        self.flush()
+        self.null(name, f"{marker} < {1 if tagged else 0}", nullable=True)
+        with self.source.block("else:"):
+            self.source.line(f"{name} = {self.struct(cls)}")
+
+    def array(self, name: str, element: WireType, *, nullable: bool) -> None:
+        line, block = self.source.line, self.source.block
+        count = self.length(letter="i", compact=self.flexible)
+        self.null(name, f"{count} < 0", nullable=nullable)
+        with block("else:"):
+            # Before anything is made: the bytes must be there, and the budget must allow it.
+            least = smallest(element, self.version, flexible=self.flexible)
+            line(f"elements -= {count}")
+            with block(f"if elements < 0 or {count} * {least} > end - p:"):
+                line(
+                    f'raise Malformed(f"{{{count}}} elements do not fit in {{end - p}} bytes, '
+                    f'or into the {{elements + {count}}} that are allowed")'
+                )
+            if isinstance(element, Number):
+                line(f'{name} = unpack_from(f">{{{count}}}{element.letter}", b, p)')
+                line(f"p += {count} * {element.size}")
+                return
+            line(f"{name} = []")
+            self.loop(name, element, count)
+            line(f"{name} = tuple({name})")
+
+    def loop(self, name: str, element: WireType, count: str) -> None:
+        with self.source.block(f"for _ in repeat(None, {count}):"):
+            if isinstance(element, StructOf):
+                made = self.struct(element.cls, repeats=True)
+                self.source.line(f"{name}.append({made})")
+                return
+            item = self.source.fresh("v")
+            match element:
+                case Text():
+                    self.string(item, nullable=False, compact=self.flexible)
+                case Blob():
+                    self.blob(item, nullable=False, compact=self.flexible)
+                case UuidType():
+                    self.uuid(item)
+                case ArrayOf(inner):
+                    self.array(item, inner, nullable=False)
+            self.source.line(f"{name}.append({item})")

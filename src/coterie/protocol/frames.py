@@ -1,0 +1,197 @@
+"""What surrounds a message on a connection: size, header, correlation id. No sockets here.
+
+A server uses FrameBuffer, decode_request and encode_response; a client uses FrameBuffer and InFlight.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from coterie.errors import ProtocolError
+from coterie.protocol.api import ApiKey
+from coterie.protocol.codec import decode_prefix, encode
+from coterie.protocol.messages.headers import RequestHeader, ResponseHeader
+from coterie.protocol.schema import Request, Response
+
+__all__ = [
+    "MAX_FRAME",
+    "FrameBuffer",
+    "InFlight",
+    "decode_request",
+    "decode_request_header",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "frame",
+]
+
+#: As large as a broker accepts by default (socket.request.max.bytes); a server should set far less.
+MAX_FRAME: Final = 104_857_600
+
+#: First bytes of other protocols, which as a size would be absurd (KIP-498 found 352,518,912 in logs).
+_STRANGERS: Final = {
+    b"\x15\x03": "a TLS alert: the peer expects TLS, or gave up on it",
+    b"\x16\x03": "a TLS handshake: the peer speaks TLS to a plaintext port",
+    b"GET ": "an HTTP request",
+    b"POST": "an HTTP request",
+    b"HEAD": "an HTTP request",
+    b"HTTP": "an HTTP response",
+}
+
+
+def frame(body: bytes) -> bytes:
+    """A body with its size before it."""
+    return len(body).to_bytes(4, "big") + body
+
+
+class FrameBuffer:
+    """Cuts a stream of bytes, however it arrives, into frames. Keeps at most one incomplete frame."""
+
+    def __init__(self, max_frame: int = MAX_FRAME) -> None:
+        self.max_frame = max_frame
+        self._rest = bytearray()
+
+    def __len__(self) -> int:
+        """How many bytes of an incomplete frame are held."""
+        return len(self._rest)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The frames that these bytes complete, without their sizes.
+
+        A size is believed only after it was checked, and nothing is allocated for it: the buffer
+        holds what has arrived.
+        """
+        if self._rest:
+            self._rest += data
+            if len(self._rest) >= 4 and len(self._rest) - 4 < self._size(bytes(self._rest[:4]), 0):
+                return []
+            data = bytes(self._rest)
+            self._rest.clear()
+        frames = []
+        at, end = 0, len(data)
+        while end - at >= 4:
+            stop = at + 4 + self._size(data, at)
+            if stop > end:
+                break
+            frames.append(data[at + 4 : stop])
+            at = stop
+        if at < end:
+            self._rest += data[at:]
+        return frames
+
+    def _size(self, data: bytes, at: int) -> int:
+        size = int.from_bytes(data[at : at + 4], "big", signed=True)
+        if 0 <= size <= self.max_frame:
+            return size
+        head = data[at : at + 4]
+        stranger = _STRANGERS.get(head[:2]) or _STRANGERS.get(head)
+        reason = f"this looks like {stranger}" if stranger else f"the limit is {self.max_frame}"
+        raise ProtocolError(f"a frame of {size} bytes is refused; {reason}", offset=at)
+
+
+class RequestFrame(NamedTuple):
+    """A request as it came: its API, its header, and the body if it could be read."""
+
+    api: ApiKey
+    header: RequestHeader
+    request: Request
+
+
+def encode_request(
+    request: Request, version: int, *, correlation_id: int, client_id: str | None
+) -> bytes:
+    """A whole frame: size, header, body."""
+    api = ApiKey(type(request).__key__)
+    header = RequestHeader(
+        request_api_key=api,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    return frame(encode(header, api.request_header_version(version)) + encode(request, version))
+
+
+def decode_request_header(data: bytes) -> tuple[ApiKey, RequestHeader, int]:
+    """The API, the header and the offset of the body.
+
+    The version in the header may be one that is not served: the caller decides what to answer (for
+    ApiVersions there is an answer, KIP-511), so that only an unknown API is an error here.
+    """
+    key = int.from_bytes(data[:2], "big", signed=True)
+    version = int.from_bytes(data[2:4], "big", signed=True)
+    try:
+        api = ApiKey(key)
+    except ValueError:
+        raise ProtocolError(
+            f"API key {key} is not known",
+            message="RequestHeader",
+            field="request_api_key",
+            offset=0,
+        ) from None
+    header, at = decode_prefix(RequestHeader, data, api.request_header_version(version))
+    return api, header, at
+
+
+def decode_request(data: bytes) -> RequestFrame:
+    """A frame's header and request; bytes behind the request are left alone, as Kafka does."""
+    api, header, at = decode_request_header(data)
+    request, _ = decode_prefix(api.request, data, header.request_api_version, offset=at)
+    return RequestFrame(api, header, request)
+
+
+def encode_response(response: Response, version: int, *, correlation_id: int) -> bytes:
+    """A whole frame: size, header, body."""
+    api = ApiKey(type(response).__key__)
+    header = ResponseHeader(correlation_id=correlation_id)
+    return frame(encode(header, api.response_header_version(version)) + encode(response, version))
+
+
+def decode_response(api: ApiKey, version: int, data: bytes) -> tuple[int, Response]:
+    """The correlation id and the response in a frame."""
+    header, at = decode_prefix(ResponseHeader, data, api.response_header_version(version))
+    response, _ = decode_prefix(api.response, data, version, offset=at)
+    return header.correlation_id, response
+
+
+class _Pending(NamedTuple):
+    correlation_id: int
+    api: ApiKey
+    version: int
+
+
+class InFlight:
+    """The requests of one connection that wait for an answer. Kafka answers in order; we insist on it."""
+
+    def __init__(self, client_id: str | None = None) -> None:
+        self.client_id = client_id
+        self._pending: deque[_Pending] = deque()
+        self._next_id = 0
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def send(self, request: Request, version: int) -> tuple[int, bytes]:
+        """The frame to write, and the correlation id by which the answer will be known."""
+        correlation_id = self._next_id
+        data = encode_request(
+            request, version, correlation_id=correlation_id, client_id=self.client_id
+        )
+        self._next_id = (correlation_id + 1) & 0x7FFFFFFF
+        self._pending.append(_Pending(correlation_id, ApiKey(type(request).__key__), version))
+        return correlation_id, data
+
+    def receive(self, data: bytes) -> tuple[int, Response]:
+        """The answer in a frame. After a ProtocolError the connection is of no further use."""
+        if not self._pending:
+            raise ProtocolError("a response came that nothing had asked for")
+        expected = self._pending[0]
+        found = int.from_bytes(data[:4], "big", signed=True)
+        if found != expected.correlation_id:
+            raise ProtocolError(
+                f"a response has correlation id {found} where {expected.correlation_id} "
+                f"({expected.api.api_name}) was due"
+            )
+        answer = decode_response(expected.api, expected.version, data)
+        self._pending.popleft()
+        return answer

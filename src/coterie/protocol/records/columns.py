@@ -1,0 +1,358 @@
+"""The columnar reader: a fetched buffer of record batches as numpy arrays, no Python object per record.
+
+Batches are found by a loop over their lengths, which also checks their checksums. From there on all is
+vectors: step i takes the i-th record of every batch at once and reads its length, and when all records
+are found, each field is read for all of them. Record headers are measured but not read. Called by readers
+in bulk (the Spark source, lag reports); one record at a time is coterie.protocol.records.batch.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+import msgspec
+from crc32c import crc32c
+
+from coterie.errors import RecordBatchError
+from coterie.protocol.records.batch import (
+    BATCH_OVERHEAD,
+    MAGIC,
+    COMPRESSION_CODEC_MASK,
+    CONTROL_FLAG_MASK,
+    TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_FLAG_MASK,
+    batch_end,
+)
+from coterie.protocol.records.compression import (
+    MAX_DECOMPRESSED,
+    Buffer,
+    CompressionType,
+    decompress,
+)
+from coterie.protocol.records.record import MIN_RECORD_SIZE, check_records_count
+from coterie.protocol.records.varint import read_varint
+
+try:
+    import numpy as np
+    from numpy.typing import DTypeLike, NDArray
+except ImportError as error:
+    raise ImportError("the columnar reader needs numpy: pip install 'coterie[columns]'") from error
+
+__all__ = [
+    "MAX_TOTAL_DECOMPRESSED",
+    "PADDING",
+    "BatchColumns",
+    "RecordColumns",
+    "gather",
+    "read_columns",
+]
+
+# One fetch response (fetch.max.bytes, 50 MiB) at a compression ratio of ten.
+MAX_TOTAL_DECOMPRESSED = 8 * MAX_DECOMPRESSED
+
+# Zero bytes behind the data, so that a fixed-size field can be gathered before anyone knows whether
+# the record is long enough for it.
+PADDING = 64
+
+_HEADER = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("partition_leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("records_count", ">i4"),
+    ]
+)
+_LENGTH_AND_CRC = Struct(">8xi5xI")
+_LENGTH_END = 12  # the length counts the bytes from here, the checksum covers those from _CRC_END
+_CRC_END = 21
+_MIN_LENGTH = BATCH_OVERHEAD - _LENGTH_END
+
+# Below this many batches at once, a loop in Python over their records is quicker than a vector step.
+_FEW = 128
+
+Int64s = NDArray[np.int64]
+
+
+def _short_varints() -> Int64s:
+    """For two bytes, little-endian: value * 4 + width of the varint they begin with; 0 if it is longer."""
+    pair = np.arange(1 << 16, dtype=np.int64)
+    width = 1 + (pair >> 7 & 1)
+    raw = pair & 0x7F | np.where(width == 2, pair >> 1 & 0x3F80, 0)
+    value = raw >> 1 ^ -(raw & 1)
+    return np.where(pair & 0x8080 == 0x8080, 0, value * 4 + width)
+
+
+_SHORT_VARINTS = _short_varints()
+
+
+class BatchColumns(msgspec.Struct, frozen=True, eq=False):
+    """One item per batch, in the order of the buffer."""
+
+    position: Int64s
+    base_offset: Int64s
+    last_offset: Int64s
+    partition_leader_epoch: Int64s
+    attributes: Int64s
+    producer_id: Int64s
+    producer_epoch: Int64s
+    base_sequence: Int64s
+    records_count: Int64s
+
+    @property
+    def is_transactional(self) -> NDArray[np.bool_]:
+        return (self.attributes & TRANSACTIONAL_FLAG_MASK) != 0
+
+    @property
+    def is_control(self) -> NDArray[np.bool_]:
+        return (self.attributes & CONTROL_FLAG_MASK) != 0
+
+
+class RecordColumns(msgspec.Struct, frozen=True, eq=False):
+    """One item per record. `buffer[start : start + length]` is a key or value; length -1 is null.
+
+    `buffer` is the fetched buffer, then what the compressed batches unpacked to, then PADDING zeros.
+    `batch` is the record's index into `batches`; `trailing_bytes` of an incomplete batch were left.
+    """
+
+    buffer: bytes
+    offset: Int64s
+    timestamp: Int64s
+    key_start: Int64s
+    key_length: Int64s
+    value_start: Int64s
+    value_length: Int64s
+    batch: Int64s
+    batches: BatchColumns
+    trailing_bytes: int
+
+
+def gather(buffer: Buffer, dtype: DTypeLike, positions: Int64s) -> NDArray[Any]:
+    """The item of `dtype` that begins at each position; all of it must lie within the buffer."""
+    kind = np.dtype(dtype)
+    # numpy copies a structured item field by field, and an opaque one of the same size at once.
+    moved = kind if kind.fields is None else np.dtype((np.void, kind.itemsize))
+    # A view with one unaligned item at every byte. Indexing it copies just the items asked for;
+    # `take` would align the whole view first.
+    count = max(len(buffer) - kind.itemsize + 1, 0)
+    every_byte: NDArray[Any] = np.ndarray((count,), moved, buffer, 0, (1,))
+    return every_byte[positions].view(kind)
+
+
+def read_columns(
+    buffer: Buffer,
+    *,
+    check_crc: bool = True,
+    limit: int = MAX_DECOMPRESSED,
+    total_limit: int = MAX_TOTAL_DECOMPRESSED,
+) -> RecordColumns:
+    """Read every whole batch of a fetched buffer; RecordBatchError if one of them is damaged.
+
+    One compressed batch may unpack to `limit` bytes and all of them to `total_limit`. Byte positions in
+    errors are those of the result's `buffer`.
+    """
+    view = memoryview(buffer)
+    found, end = _find_batches(view, check_crc)
+    positions = np.array(found, np.int64)
+    header = gather(view, _HEADER, positions)
+    for index in np.flatnonzero(header["magic"] != MAGIC)[:1].tolist():
+        batch_end(view, found[index])
+    batches = _batch_columns(positions, header)
+    counts = batches.records_count
+    starts = positions + BATCH_OVERHEAD
+    ends = np.where(counts == 0, starts, positions + _LENGTH_END + header["length"])
+    unpacked = _unpack(view, batches, starts, ends, (limit, total_limit))
+    data = b"".join((view, *unpacked, bytes(PADDING)))
+    records = _find_records(data, starts, ends, counts)
+    time_delta, offset_delta, *fields = _read_fields(data, records)
+    base_time = header["base_timestamp"].astype(np.int64)
+    if (append_time := (batches.attributes & TIMESTAMP_TYPE_MASK) != 0).any():
+        base_time = np.where(append_time, header["max_timestamp"], base_time)
+        time_delta = np.where(np.repeat(append_time, counts), 0, time_delta)
+    return RecordColumns(
+        data,
+        np.repeat(batches.base_offset, counts) + offset_delta,
+        np.repeat(base_time, counts) + time_delta,
+        *fields,
+        np.repeat(np.arange(len(counts)), counts),
+        batches,
+        len(view) - end,
+    )
+
+
+def _find_batches(view: memoryview, check_crc: bool) -> tuple[list[int], int]:
+    """Where each whole batch begins, and where the last of them ends."""
+    positions: list[int] = []
+    found = positions.append
+    position = 0
+    size = len(view)
+    last = size - BATCH_OVERHEAD
+    unpack = _LENGTH_AND_CRC.unpack_from
+    while position <= last:
+        length, crc = unpack(view, position)
+        end = position + _LENGTH_END + length
+        if end > size or length < _MIN_LENGTH:
+            break
+        if check_crc and crc32c(view[position + _CRC_END : end]) != crc:
+            break
+        found(position)
+        position = end
+    if batch_end(view, position) is not None:  # which raises if magic or length are to blame
+        raise RecordBatchError(
+            f"not the stored checksum {crc}", message="RecordBatch", field="crc", offset=position
+        )
+    return positions, position
+
+
+def _batch_columns(positions: Int64s, header: NDArray[Any]) -> BatchColumns:
+    def column(name: str) -> Int64s:
+        values: Int64s = header[name].astype(np.int64)
+        return values
+
+    base_offset = column("base_offset")
+    return BatchColumns(
+        positions,
+        base_offset,
+        base_offset + column("last_offset_delta"),
+        column("partition_leader_epoch"),
+        column("attributes"),
+        column("producer_id"),
+        column("producer_epoch"),
+        column("base_sequence"),
+        column("records_count"),
+    )
+
+
+def _unpack(
+    view: memoryview, batches: BatchColumns, starts: Int64s, ends: Int64s, limits: tuple[int, int]
+) -> list[bytes]:
+    """Decompress; moves `starts` and `ends` to where the plain records will lie behind the buffer."""
+    limit, left = limits
+    unpacked: list[bytes] = []
+    where = len(view)
+    codecs = batches.attributes & COMPRESSION_CODEC_MASK
+    for index in np.flatnonzero((codecs != 0) & (batches.records_count != 0)).tolist():
+        payload = view[starts[index] : ends[index]]
+        codec = CompressionType.of(int(codecs[index]))
+        plain = decompress(payload, codec, limit=min(limit, left))
+        unpacked.append(plain)
+        starts[index] = where
+        where += len(plain)
+        ends[index] = where
+        left -= len(plain)
+    return unpacked
+
+
+def _find_records(data: bytes, starts: Int64s, ends: Int64s, counts: Int64s) -> Int64s:
+    """Where each record begins, all records of a batch being within its bytes and filling them."""
+    sizes = ends - starts
+    for index in np.flatnonzero((counts < 0) | (counts * MIN_RECORD_SIZE > sizes))[:1].tolist():
+        check_records_count(int(counts[index]), int(sizes[index]), int(starts[index]))
+    records = np.empty(int(counts.sum()), np.int64)
+    # The batches with most records first: those that have an i-th record are a prefix then.
+    order = np.argsort(-counts, kind="stable")
+    ranks = -counts[order]
+    slots = (np.cumsum(counts) - counts)[order]
+    cursors = starts[order]
+    limits = ends[order]
+    step = 0
+    while (live := int(np.searchsorted(ranks, -step))) >= _FEW:
+        records[slots[:live] + step] = cursors[:live]
+        lengths, bodies = _varints(data, cursors[:live], 5, "length")
+        behind = bodies + lengths
+        _refuse((lengths < 0) | (behind > limits[:live]), cursors, "length")
+        cursors[:live] = behind
+        step += 1
+    for index in range(live):
+        slot = int(slots[index])
+        rest = records[slot + step : slot - int(ranks[index])]
+        cursors[index] = _walk(data, int(cursors[index]), int(limits[index]), rest)
+    _refuse(cursors != limits, cursors, "length")
+    return records
+
+
+def _walk(data: bytes, position: int, limit: int, records: Int64s) -> int:
+    """The same for the records of one batch, in Python; gives the position behind the last."""
+    found: list[int] = []
+    for _ in range(len(records)):
+        found.append(position)
+        low = data[position]
+        if low < 0x80:
+            position += 1 + (low >> 1)
+        elif (high := data[position + 1]) < 0x80:
+            position += 2 + ((low & 0x7F | high << 7) >> 1)
+        else:
+            length, body = read_varint(data, position)
+            position = body + abs(length)
+        if position > limit:
+            raise _damaged("length", found[-1])
+    records[:] = found
+    return position
+
+
+def _read_fields(data: bytes, records: Int64s) -> tuple[Int64s, ...]:
+    """Timestamp delta, offset delta, key start and length, value start and length of each record."""
+    lengths, bodies = _varints(data, records, 5, "length")
+    _refuse(lengths < MIN_RECORD_SIZE - 1, records, "length")
+    stops = bodies + lengths
+    time_delta, at = _varints(data, bodies + 1, 10, "timestamp")  # behind the attributes byte
+    offset_delta, at = _varints(data, at, 5, "offset")
+    key_length, key_start = _varints(data, at, 5, "key")
+    at = key_start + np.maximum(key_length, 0)
+    _refuse(at >= stops, key_start, "key")
+    value_length, value_start = _varints(data, at, 5, "value")
+    at = value_start + np.maximum(value_length, 0)
+    _refuse(at >= stops, value_start, "value")
+    headers, end = _varints(data, at, 5, "headers")
+    left = stops - end
+    _refuse(np.where(headers == 0, left != 0, (headers < 0) | (headers * 2 > left)), at, "headers")
+    return time_delta, offset_delta, key_start, key_length, value_start, value_length
+
+
+def _varints(data: bytes, positions: Int64s, most: int, field: str) -> tuple[Int64s, Int64s]:
+    """The zigzag varint of at most `most` bytes at each position, and the positions behind them."""
+    packed = _SHORT_VARINTS[gather(data, "<u2", positions)]
+    values = packed >> 2
+    behind = positions + (packed & 3)
+    if not packed.all():
+        longer = np.flatnonzero(packed == 0)
+        values[longer], behind[longer] = _long_varints(data, positions[longer], most, field)
+    return values, behind
+
+
+def _long_varints(data: bytes, positions: Int64s, most: int, field: str) -> tuple[Int64s, Int64s]:
+    raw = np.zeros(len(positions), np.uint64)
+    behind = positions.copy()
+    going = np.ones(len(positions), np.bool_)
+    for index in range(most):
+        octet = gather(data, np.uint8, positions + index)
+        # The last byte has room for the top 4 bits of an int32, or the top bit of an int64.
+        last = octet > (0x0F if most == 5 else 0x01)
+        if index == most - 1:
+            _refuse(going & last, positions, field)
+        bits = (octet & 0x7F).astype(np.uint64) << np.uint64(7 * index)
+        raw |= np.where(going, bits, np.uint64(0))
+        behind += going
+        going &= octet > 0x7F
+    values = (raw >> np.uint64(1)).astype(np.int64) ^ -(raw & np.uint64(1)).astype(np.int64)
+    return values, behind
+
+
+def _refuse(wrong: NDArray[np.bool_], positions: Int64s, field: str) -> None:
+    if wrong.any():
+        raise _damaged(field, int(positions[wrong.argmax()]))
+
+
+def _damaged(field: str, position: int) -> RecordBatchError:
+    return RecordBatchError(
+        "does not fit in its batch or record", message="Record", field=field, offset=position
+    )

@@ -1,0 +1,131 @@
+"""One record inside a batch (Kafka's DefaultRecord): its layout, both ways.
+
+Offsets, timestamps and sequences of a record are deltas to its batch's; this module works on the deltas
+and coterie.protocol.records.batch, its caller, adds the bases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from coterie.errors import RecordBatchError
+from coterie.protocol.records.varint import encode_varint, read_varint, read_varlong
+
+__all__ = [
+    "MIN_RECORD_SIZE",
+    "Header",
+    "Record",
+    "RecordParts",
+    "check_records_count",
+    "decode_record",
+    "encode_record",
+]
+
+# Key and value of a record header; the key is text, and not unique in its record.
+Header = tuple[str, bytes | None]
+# What a writer gives for one record: key, value, timestamp, headers.
+RecordParts = tuple[bytes | None, bytes | None, int, Iterable[Header]]
+
+# Length, attributes, two deltas, two lengths and the headers count: a byte each at least.
+MIN_RECORD_SIZE = 7
+_MIN_HEADER_SIZE = 2
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One record, with its batch's part of offset, timestamp and sequence added in."""
+
+    offset: int
+    timestamp: int
+    sequence: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+def check_records_count(count: int, size: int, position: int | None = None) -> None:
+    """Refuse a count that `size` bytes of records cannot hold, before anyone allocates for it."""
+    if not 0 <= count * MIN_RECORD_SIZE <= size:
+        raise RecordBatchError(
+            f"{count} records in {size} bytes, where each takes {MIN_RECORD_SIZE} or more",
+            message="RecordBatch",
+            field="records_count",
+            offset=position,
+        )
+
+
+def encode_record(
+    timestamp_delta: int,
+    offset_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Iterable[Header],
+) -> bytes:
+    """The bytes of a record, its length first."""
+    parts = [b"\x00", encode_varint(timestamp_delta), encode_varint(offset_delta)]
+    parts += _nullable(key)
+    parts += _nullable(value)
+    packed: list[bytes] = []
+    count = 0
+    for name, content in headers:
+        packed += _nullable(name.encode())
+        packed += _nullable(content)
+        count += 1
+    body = b"".join((*parts, encode_varint(count), *packed))
+    return encode_varint(len(body)) + body
+
+
+def _nullable(content: bytes | None) -> tuple[bytes, bytes]:
+    return (b"\x01", b"") if content is None else (encode_varint(len(content)), content)
+
+
+def decode_record(
+    data: bytes, position: int
+) -> tuple[int, int, bytes | None, bytes | None, tuple[Header, ...], int]:
+    """Timestamp delta, offset delta, key, value and headers at `position`, and the position behind."""
+    length, start = read_varint(data, position)
+    end = start + length
+    if length < MIN_RECORD_SIZE - 1 or end > len(data):
+        raise _damaged(f"length {length}, with {len(data) - start} bytes left", "length", position)
+    # The first byte is attributes, of which Kafka uses no bit.
+    timestamp_delta, at = read_varlong(data, start + 1)
+    offset_delta, at = read_varint(data, at)
+    key, at = _read_nullable(data, at, end, "key")
+    value, at = _read_nullable(data, at, end, "value")
+    headers, at = _read_headers(data, at, end)
+    if at != end:
+        raise _damaged(
+            f"length {length}, but the fields take {at - start} bytes", "length", position
+        )
+    return timestamp_delta, offset_delta, key, value, headers, end
+
+
+def _read_nullable(data: bytes, position: int, end: int, field: str) -> tuple[bytes | None, int]:
+    size, start = read_varint(data, position)
+    if size < 0:  # -1 as written; Kafka's Utils.readBytes takes any negative size for null
+        return None, start
+    if size > end - start:
+        raise _damaged(f"{size} bytes, with {end - start} left in the record", field, position)
+    return data[start : start + size], start + size
+
+
+def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+    count, at = read_varint(data, position)
+    if count == 0:
+        return (), at
+    if not 0 < count * _MIN_HEADER_SIZE <= end - at:
+        raise _damaged(f"{count} headers, with {end - at} bytes left", "headers", position)
+    headers: list[Header] = []
+    for _ in range(count):
+        name, at = _read_nullable(data, at, end, "header key")
+        if name is None:
+            raise _damaged("a header without a key", "headers", position)
+        content, at = _read_nullable(data, at, end, "header value")
+        # Malformed UTF-8 is replaced, as Java's String does: it is no reason to lose a record.
+        headers.append((name.decode(errors="replace"), content))
+    return tuple(headers), at
+
+
+def _damaged(reason: str, field: str, position: int) -> RecordBatchError:
+    return RecordBatchError(reason, message="Record", field=field, offset=position)

@@ -1,0 +1,56 @@
+"""Blobs that carry their own version: consumers' metadata, and the keys and values of group records.
+
+What cannot be read is a value, `Undecoded`, with the bytes and the reason: a reader of a log or of
+somebody's member metadata goes on, and a person can be told.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from coterie.errors import ProtocolError
+from coterie.protocol.codec import decode, encode
+from coterie.protocol.schema import Message
+
+__all__ = ["Undecoded", "decode_versioned", "encode_versioned", "leading_number"]
+
+M = TypeVar("M", bound=Message)
+
+
+class Undecoded(msgspec.Struct, frozen=True):
+    """Bytes that could not be read, and why."""
+
+    raw: bytes
+    reason: str
+
+
+def leading_number(data: bytes) -> int | None:
+    """The 16-bit number that such a blob begins with, or None if it is too short to have one."""
+    return int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else None
+
+
+def encode_versioned(message: Message, version: int) -> bytes:
+    """The version, then the message."""
+    return version.to_bytes(2, "big") + encode(message, version)
+
+
+def decode_versioned(cls: type[M], data: bytes, *, newer: bool = False) -> M | Undecoded:
+    """A message behind its version.
+
+    With `newer`, a version above those we know is read as the highest we know: for blobs whose authors
+    promise that fields are only ever added at the end.
+    """
+    version = leading_number(data)
+    if version is None:
+        return Undecoded(data, f"{len(data)} bytes are too few for a version")
+    lowest, highest = cls.__versions__
+    if newer:
+        version = min(version, highest)
+    if not lowest <= version <= highest:
+        return Undecoded(data, f"{cls.__name__} version {version} is not known")
+    try:
+        return decode(cls, data, version, offset=2)
+    except ProtocolError as error:
+        return Undecoded(data, str(error))

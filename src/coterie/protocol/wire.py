@@ -1,0 +1,108 @@
+"""The odd cases of reading and writing that compiled codecs call out for.
+
+A codec reads the common case in line (a length of one byte, no tags) and comes here for the rest:
+lengths of several bytes, text that is not ASCII, unknown tags. Every function checks what it reads
+against the bytes that are there before it takes anything on their word.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "MAX_STRING",
+    "MAX_TAGS",
+    "UVARINT",
+    "Malformed",
+    "compact_length",
+    "compact_text",
+    "skip_tags",
+    "tag_header",
+    "text",
+    "uvarint",
+    "write_uvarint",
+]
+
+#: Kafka's own limit for any string (its length once was a signed 16-bit number, and still is checked).
+MAX_STRING: Final = 32767
+#: Kafka has no limit, which cost it CVE-2026-111115 (20 million tags in a header before any login).
+MAX_TAGS: Final = 128
+
+
+class Malformed(ValueError):
+    """Raised where bytes make no sense; the codec adds message, field and offset."""
+
+
+def uvarint(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned 32-bit varint and the offset behind it; overlong forms are refused."""
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFFFFFF or (byte == 0 and shift):
+                break
+            return value, at
+    raise Malformed("a varint is longer than its value allows")
+
+
+def text(data: bytes, start: int, end: int) -> str:
+    """The text between two offsets, which must be strict UTF-8 and must all be there."""
+    if end > len(data):
+        raise Malformed(f"text runs to byte {end} but there are {len(data)}")
+    try:
+        return data[start:end].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Malformed(f"text is not UTF-8 ({error.reason} at its byte {error.start})") from None
+
+
+def compact_text(data: bytes, at: int) -> tuple[str, int]:
+    """A compact string of any length but null, and the offset behind it."""
+    length, at = uvarint(data, at)
+    end = at + length - 1
+    if length - 1 > MAX_STRING:
+        raise Malformed(f"a string of {length - 1} bytes is over Kafka's limit of {MAX_STRING}")
+    return text(data, at, end), end
+
+
+def compact_length(data: bytes, at: int) -> tuple[int, int]:
+    """The length of compact bytes or the count of a compact array; -1 for null."""
+    length, at = uvarint(data, at)
+    return length - 1, at
+
+
+def tag_header(data: bytes, at: int, last: int) -> tuple[int, int, int]:
+    """One tagged field's number, where its value begins and where it ends. Numbers must rise."""
+    tag, at = uvarint(data, at)
+    size, at = uvarint(data, at)
+    if tag <= last:
+        raise Malformed(f"tag {tag} comes after tag {last}")
+    if at + size > len(data):
+        raise Malformed(f"tag {tag} claims {size} bytes of {len(data) - at}")
+    return tag, at, at + size
+
+
+def skip_tags(data: bytes, at: int) -> int:
+    """Step over a tag section of which nothing is known; nothing of it is kept."""
+    count, at = uvarint(data, at)
+    if count > MAX_TAGS:
+        raise Malformed(f"{count} tagged fields are over the limit of {MAX_TAGS}")
+    last = -1
+    for _ in range(count):
+        last, _, at = tag_header(data, at, last)
+    return at
+
+
+def write_uvarint(value: int) -> bytes:
+    """A number as an unsigned varint."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+#: The varints of one byte and some of two, ready made: most lengths are here.
+UVARINT: Final = tuple(write_uvarint(value) for value in range(1024))
