@@ -7,6 +7,7 @@ here; `ErrorCode.of` turns them into members, and unknown ones into UNKNOWN_SERV
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Self
 
 __all__ = ["ErrorCode"]
 
@@ -17,7 +18,7 @@ class ErrorCode(IntEnum):
     message: str
     retriable: bool
 
-    def __new__(cls, code: int, message: str, retriable: bool = False) -> ErrorCode:
+    def __new__(cls, code: int, message: str = "", retriable: bool = False) -> Self:
         member = int.__new__(cls, code)
         member._value_ = code
         member.message = message

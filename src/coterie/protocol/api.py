@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
-from typing import cast
+from typing import Self, cast
 
 from coterie.protocol.schema import Request, Response, Versions
 
@@ -20,7 +20,7 @@ class ApiKey(IntEnum):
 
     module: str
 
-    def __new__(cls, key: int, module: str) -> ApiKey:
+    def __new__(cls, key: int, module: str = "") -> Self:
         member = int.__new__(cls, key)
         member._value_ = key
         member.module = module
@@ -87,11 +87,11 @@ class ApiKey(IntEnum):
 
     @property
     def request(self) -> type[Request]:
-        return cast(type[Request], _message(self.module, f"{self.api_name}Request"))
+        return cast("type[Request]", _message(self.module, f"{self.api_name}Request"))
 
     @property
     def response(self) -> type[Response]:
-        return cast(type[Response], _message(self.module, f"{self.api_name}Response"))
+        return cast("type[Response]", _message(self.module, f"{self.api_name}Response"))
 
     @property
     def versions(self) -> Versions:

@@ -260,6 +260,8 @@ class _DecoderWriter:
         match field.type:
             case Number(letter=letter):
                 self.run.append((name, letter))
+                if self.careful:
+                    self.flush()
             case UuidType():
                 self.uuid(name)
             case Text():

@@ -8,7 +8,6 @@ cannot see must not be dropped in silence.
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 from coterie.errors import InvalidMessage, UnsupportedVersion
 from coterie.protocol import wire
@@ -102,7 +101,7 @@ class _EncoderWriter:
         with self.source.block(f"if {value}.{field.name} != {default}:"):
             self.source.line(
                 f'raise UnsupportedVersion("{self.title} has no {field.wire_name}; '
-                f'the field is there in versions {_spell(field)}")'
+                f'the field is there in versions {field.versions}")'
             )
 
     def tags(self, tagged: list[Field], value: str, add: str) -> None:
@@ -220,8 +219,3 @@ class _EncoderWriter:
         with self.source.block(f"for {item} in {value}:"):
             self.value(element, item, add, compact=self.flexible)
             self.flush(add)
-
-
-def _spell(field: Field) -> str:
-    lowest, highest = field.versions
-    return f"{lowest}+" if highest == 32767 else f"{lowest}-{highest}"

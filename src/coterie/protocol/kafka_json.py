@@ -35,7 +35,7 @@ def to_json(message: Message, version: int) -> dict[str, Any]:
 
 
 def from_json(
-    cls: type[S], value: dict[str, Any], version: int, records: Iterator[bytes | None] = iter(())
+    cls: type[S], value: dict[str, Any], version: int, records: Iterator[bytes | None]
 ) -> S:
     """The message that Kafka's JSON describes; `records` gives the batches that the JSON leaves out."""
     found: dict[str, Any] = {}

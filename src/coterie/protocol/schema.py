@@ -48,6 +48,10 @@ __all__ = [
 ]
 
 
+#: Stands for "and all later ones".
+MAX_VERSION: Final = 32767
+
+
 class Versions(NamedTuple):
     """A range of versions as Kafka writes it: `2+`, `0-3`, `4` or `none`."""
 
@@ -64,13 +68,16 @@ class Versions(NamedTuple):
         lowest = int(match[1])
         if match[2] is None:
             return cls(lowest, lowest)
-        return cls(lowest, 32767 if match[2] == "+" else int(match[3]))
+        return cls(lowest, MAX_VERSION if match[2] == "+" else int(match[3]))
 
     def __contains__(self, version: object) -> bool:
         return isinstance(version, int) and self.lowest <= version <= self.highest
 
     def each(self) -> range:
         return range(self.lowest, self.highest + 1)
+
+    def __str__(self) -> str:
+        return f"{self.lowest}+" if self.highest == MAX_VERSION else f"{self.lowest}-{self.highest}"
 
 
 class Text(NamedTuple):
@@ -178,8 +185,8 @@ class _StructMeta(msgspec.StructMeta):
         cls.__flexible__ = Versions.parse(flexible)
         return cls
 
-    def __init__(cls, *args: object, **options: object) -> None:
-        pass
+    def __init__(self, *args: object, **options: object) -> None:
+        """Everything was done in __new__; this only keeps the options away from `type`."""
 
 
 Kind = typing.Literal["request", "response", "header", "data", "record-key", "record-value"]
@@ -271,7 +278,7 @@ def _wire_type(hint: Any) -> WireType:
         return _wire_type(hint)
     if origin is typing.Annotated:
         mark = hint.__metadata__[0]
-        return Blob(records=True) if mark == RECORDS else typing.cast(Number, mark)
+        return Blob(records=True) if mark == RECORDS else typing.cast("Number", mark)
     if origin is tuple:
         return ArrayOf(_wire_type(typing.get_args(hint)[0]))
     plain = _PLAIN.get(hint)

@@ -7,19 +7,16 @@ from coterie.protocol.types import Int32
 
 __all__ = [
     "ConsumerProtocolAssignment",
-    "ConsumerProtocolAssignmentTopicPartition",
     "ConsumerProtocolSubscription",
     "TopicPartition",
 ]
 
 
 class TopicPartition(Struct):
-    """Partitions of one topic that the consumer still owns."""
+    """Partitions of one topic, owned or assigned."""
 
-    topic: str = field("1+", "Name of the topic.", default="")
-    partitions: tuple[Int32, ...] = field(
-        "1+", "Partitions of the topic that are still owned.", default=()
-    )
+    topic: str = field("0+", "Name of the topic.", default="")
+    partitions: tuple[Int32, ...] = field("0+", "Partitions of the topic.", default=())
 
 
 class ConsumerProtocolSubscription(Data, versions="0-3"):
@@ -50,17 +47,10 @@ class ConsumerProtocolSubscription(Data, versions="0-3"):
     )
 
 
-class ConsumerProtocolAssignmentTopicPartition(Struct):
-    """Assigned partitions of one topic."""
-
-    topic: str = field("0+", "Name of the topic.", default="")
-    partitions: tuple[Int32, ...] = field("0+", "Assigned partitions of the topic.", default=())
-
-
 class ConsumerProtocolAssignment(Data, versions="0-3"):
     """Assignment bytes that a classic consumer receives through SyncGroup."""
 
-    assigned_partitions: tuple[ConsumerProtocolAssignmentTopicPartition, ...] = field(
+    assigned_partitions: tuple[TopicPartition, ...] = field(
         "0+", "Partitions assigned to the consumer, by topic.", default=()
     )
     user_data: bytes | None = field(

@@ -1,4 +1,4 @@
-"""Group administration: ListGroups (KIP-40, KIP-518), DescribeGroups (KIP-40, KIP-181), DeleteGroups (KIP-229).
+"""Group administration: ListGroups (KIP-40, 518), DescribeGroups (KIP-40, 181), DeleteGroups (KIP-229).
 
 KIP-181 asked for more in DescribeGroups. Kafka never served it, and gave its version number to something
 else, so its fields travel here as tagged fields of the flexible versions, with tags from 18100 on:

@@ -8,6 +8,7 @@ in bulk (the Spark source, lag reports); one record at a time is coterie.protoco
 
 from __future__ import annotations
 
+from array import array
 from struct import Struct
 from typing import Any
 
@@ -17,9 +18,9 @@ from crc32c import crc32c
 from coterie.errors import RecordBatchError
 from coterie.protocol.records.batch import (
     BATCH_OVERHEAD,
-    MAGIC,
     COMPRESSION_CODEC_MASK,
     CONTROL_FLAG_MASK,
+    MAGIC,
     TIMESTAMP_TYPE_MASK,
     TRANSACTIONAL_FLAG_MASK,
     batch_end,
@@ -50,10 +51,6 @@ __all__ = [
 
 # One fetch response (fetch.max.bytes, 50 MiB) at a compression ratio of ten.
 MAX_TOTAL_DECOMPRESSED = 8 * MAX_DECOMPRESSED
-
-# Zero bytes behind the data, so that a fixed-size field can be gathered before anyone knows whether
-# the record is long enough for it.
-PADDING = 64
 
 _HEADER = np.dtype(
     [
@@ -118,13 +115,13 @@ class BatchColumns(msgspec.Struct, frozen=True, eq=False):
 
 
 class RecordColumns(msgspec.Struct, frozen=True, eq=False):
-    """One item per record. `buffer[start : start + length]` is a key or value; length -1 is null.
+    """One item per record. `buffer[start : start + length]` is a key or value; a negative length is null.
 
-    `buffer` is the fetched buffer, then what the compressed batches unpacked to, then PADDING zeros.
+    `buffer` is the fetched buffer, followed by what its compressed batches unpacked to.
     `batch` is the record's index into `batches`; `trailing_bytes` of an incomplete batch were left.
     """
 
-    buffer: bytes
+    buffer: Buffer
     offset: Int64s
     timestamp: Int64s
     key_start: Int64s
@@ -137,7 +134,7 @@ class RecordColumns(msgspec.Struct, frozen=True, eq=False):
 
 
 def gather(buffer: Buffer, dtype: DTypeLike, positions: Int64s) -> NDArray[Any]:
-    """The item of `dtype` that begins at each position; all of it must lie within the buffer."""
+    """The item of `dtype` that begins at each position; bytes behind the buffer's end read as zero."""
     kind = np.dtype(dtype)
     # numpy copies a structured item field by field, and an opaque one of the same size at once.
     moved = kind if kind.fields is None else np.dtype((np.void, kind.itemsize))
@@ -145,7 +142,15 @@ def gather(buffer: Buffer, dtype: DTypeLike, positions: Int64s) -> NDArray[Any]:
     # `take` would align the whole view first.
     count = max(len(buffer) - kind.itemsize + 1, 0)
     every_byte: NDArray[Any] = np.ndarray((count,), moved, buffer, 0, (1,))
-    return every_byte[positions].view(kind)
+    if not len(positions) or positions.max() < count:
+        return every_byte[positions].view(kind)
+    within = positions < count
+    items = np.zeros(len(positions), kind)
+    items[within] = every_byte[positions[within]].view(kind)
+    tail = bytes(buffer[count:]) + bytes(2 * kind.itemsize)
+    behind = np.minimum(positions[~within], len(buffer)) - count
+    items[~within] = gather(tail, kind, behind)
+    return items
 
 
 def read_columns(
@@ -161,17 +166,16 @@ def read_columns(
     errors are those of the result's `buffer`.
     """
     view = memoryview(buffer)
-    found, end = _find_batches(view, check_crc)
-    positions = np.array(found, np.int64)
+    positions, end = _find_batches(view, check_crc)
     header = gather(view, _HEADER, positions)
     for index in np.flatnonzero(header["magic"] != MAGIC)[:1].tolist():
-        batch_end(view, found[index])
+        batch_end(view, int(positions[index]))
     batches = _batch_columns(positions, header)
     counts = batches.records_count
     starts = positions + BATCH_OVERHEAD
     ends = np.where(counts == 0, starts, positions + _LENGTH_END + header["length"])
     unpacked = _unpack(view, batches, starts, ends, (limit, total_limit))
-    data = b"".join((view, *unpacked, bytes(PADDING)))
+    data = b"".join((view, *unpacked)) if unpacked else buffer
     records = _find_records(data, starts, ends, counts)
     time_delta, offset_delta, *fields = _read_fields(data, records)
     base_time = header["base_timestamp"].astype(np.int64)
@@ -189,9 +193,9 @@ def read_columns(
     )
 
 
-def _find_batches(view: memoryview, check_crc: bool) -> tuple[list[int], int]:
+def _find_batches(view: memoryview, check_crc: bool) -> tuple[Int64s, int]:
     """Where each whole batch begins, and where the last of them ends."""
-    positions: list[int] = []
+    positions = array("q")
     found = positions.append
     position = 0
     size = len(view)
@@ -210,7 +214,7 @@ def _find_batches(view: memoryview, check_crc: bool) -> tuple[list[int], int]:
         raise RecordBatchError(
             f"not the stored checksum {crc}", message="RecordBatch", field="crc", offset=position
         )
-    return positions, position
+    return np.frombuffer(positions, np.int64), position
 
 
 def _batch_columns(positions: Int64s, header: NDArray[Any]) -> BatchColumns:
@@ -252,7 +256,7 @@ def _unpack(
     return unpacked
 
 
-def _find_records(data: bytes, starts: Int64s, ends: Int64s, counts: Int64s) -> Int64s:
+def _find_records(data: Buffer, starts: Int64s, ends: Int64s, counts: Int64s) -> Int64s:
     """Where each record begins, all records of a batch being within its bytes and filling them."""
     sizes = ends - starts
     for index in np.flatnonzero((counts < 0) | (counts * MIN_RECORD_SIZE > sizes))[:1].tolist():
@@ -280,7 +284,7 @@ def _find_records(data: bytes, starts: Int64s, ends: Int64s, counts: Int64s) -> 
     return records
 
 
-def _walk(data: bytes, position: int, limit: int, records: Int64s) -> int:
+def _walk(data: Buffer, position: int, limit: int, records: Int64s) -> int:
     """The same for the records of one batch, in Python; gives the position behind the last."""
     found: list[int] = []
     for _ in range(len(records)):
@@ -293,13 +297,15 @@ def _walk(data: bytes, position: int, limit: int, records: Int64s) -> int:
         else:
             length, body = read_varint(data, position)
             position = body + abs(length)
-        if position > limit:
-            raise _damaged("length", found[-1])
+        if position > limit - 1:
+            break
+    if position > limit or len(found) < len(records):
+        raise _damaged("length", found[-1])
     records[:] = found
     return position
 
 
-def _read_fields(data: bytes, records: Int64s) -> tuple[Int64s, ...]:
+def _read_fields(data: Buffer, records: Int64s) -> tuple[Int64s, ...]:
     """Timestamp delta, offset delta, key start and length, value start and length of each record."""
     lengths, bodies = _varints(data, records, 5, "length")
     _refuse(lengths < MIN_RECORD_SIZE - 1, records, "length")
@@ -318,7 +324,7 @@ def _read_fields(data: bytes, records: Int64s) -> tuple[Int64s, ...]:
     return time_delta, offset_delta, key_start, key_length, value_start, value_length
 
 
-def _varints(data: bytes, positions: Int64s, most: int, field: str) -> tuple[Int64s, Int64s]:
+def _varints(data: Buffer, positions: Int64s, most: int, field: str) -> tuple[Int64s, Int64s]:
     """The zigzag varint of at most `most` bytes at each position, and the positions behind them."""
     packed = _SHORT_VARINTS[gather(data, "<u2", positions)]
     values = packed >> 2
@@ -329,7 +335,7 @@ def _varints(data: bytes, positions: Int64s, most: int, field: str) -> tuple[Int
     return values, behind
 
 
-def _long_varints(data: bytes, positions: Int64s, most: int, field: str) -> tuple[Int64s, Int64s]:
+def _long_varints(data: Buffer, positions: Int64s, most: int, field: str) -> tuple[Int64s, Int64s]:
     raw = np.zeros(len(positions), np.uint64)
     behind = positions.copy()
     going = np.ones(len(positions), np.bool_)

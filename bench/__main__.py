@@ -1,0 +1,78 @@
+"""Measure and compare: `python -m bench [PART ...]`, or `--floor` for what no decoder could save.
+
+Prints a table and writes bench/results.json. A goal that is missed is a line of the table and no error,
+unless `--strict` is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench import PARTS
+from bench.harness import Result, load_part, measure, write_results
+
+RESULTS = Path(__file__).with_name("results.json")
+ROUNDS = 30
+_LINE = "{:<36} {:>10} {:>10} {:<16} {:<4} {:>7} {:>5}  {}"
+
+
+def main(arguments: Sequence[str] | None = None, results_path: Path = RESULTS) -> int:
+    """Run the parts that are named, or all; the exit code."""
+    options = _parser().parse_args(arguments)
+    if options.floor:
+        from bench import floor  # noqa: PLC0415  (needs the peers of one part only)
+
+        print(floor.report(options.rounds, tiny=options.tiny))
+        return 0
+    unknown = [part for part in options.parts if part not in PARTS]
+    if unknown:
+        print(f"no part is called {unknown[0]!r}; there are: {', '.join(PARTS)}", file=sys.stderr)
+        return 2
+    results = run(options.parts or PARTS, rounds=options.rounds, tiny=options.tiny)
+    write_results(results, results_path)
+    missed = [result.name for result in results if not result.met]
+    print(f"{len(results) - len(missed)} of {len(results)} goals met")
+    return 1 if missed and options.strict else 0
+
+
+def run(parts: Sequence[str], *, rounds: int, tiny: bool) -> list[Result]:
+    """Measure, with a line of the table for each result as it comes."""
+    print(f"ratio: how many times better we are than the peer; best of {rounds} rounds each")
+    print(_LINE.format("name", "ours", "peer", "", "unit", "ratio", "goal", "met"))
+    results = []
+    for part in parts:
+        for measurement in load_part(part).measurements(tiny=tiny):
+            result = measure(measurement, rounds=rounds)
+            print(_line(result), flush=True)
+            results.append(result)
+    return results
+
+
+def _line(result: Result) -> str:
+    return _LINE.format(
+        result.name,
+        f"{result.ours:.2f}",
+        f"{result.peer:.2f}",
+        f"({result.peer_name})",
+        result.unit,
+        f"{result.ratio:.2f}",
+        f"{result.goal:g}",
+        "yes" if result.met else "NO",
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a goal is missed")
+    parser.add_argument("--floor", action="store_true", help="show what of our time is unavoidable")
+    parser.add_argument("--tiny", action="store_true", help="small data: tries the harness only")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

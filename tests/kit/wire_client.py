@@ -1,0 +1,72 @@
+"""The plainest client there can be: coterie.protocol over a blocking socket, one request at a time.
+
+For tests that ask a broker, ours or Apache Kafka, in exact versions and look at exact answers. Not a
+client for users: it knows no retries, no leaders and no time-outs but one.
+"""
+
+from __future__ import annotations
+
+import socket
+from types import TracebackType
+from typing import Self, TypeVar
+
+from coterie.protocol.api import ApiKey
+from coterie.protocol.frames import FrameBuffer, InFlight
+from coterie.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
+from coterie.protocol.schema import Request, Response
+
+__all__ = ["WireClient"]
+
+R = TypeVar("R", bound=Response)
+
+
+class WireClient:
+    """A connection to one broker that knows which versions the broker serves."""
+
+    def __init__(self, host: str, port: int, client_id: str = "wire-client") -> None:
+        self._socket = socket.create_connection((host, port), timeout=30)
+        self._frames = FrameBuffer()
+        self._in_flight = InFlight(client_id)
+        # Version 0 is served by every broker there ever was.
+        answer = self.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+        self.served = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+
+    def versions(self, api: ApiKey) -> list[int]:
+        """The versions that both sides speak."""
+        lowest, highest = self.served[api]
+        return [version for version in api.versions.each() if lowest <= version <= highest]
+
+    def ask(self, request: Request, expect: type[R], version: int | None = None) -> R:
+        """Send a request, in the newest common version unless told, and wait for its answer."""
+        if version is None:
+            version = self.versions(ApiKey(type(request).__key__))[-1]
+        correlation_id, data = self._in_flight.send(request, version)
+        self._socket.sendall(data)
+        answered, response = self._in_flight.receive(self._read_frame())
+        assert answered == correlation_id
+        assert isinstance(response, expect)
+        return response
+
+    def _read_frame(self) -> bytes:
+        while True:
+            data = self._socket.recv(65536)
+            if not data:
+                raise ConnectionError("the broker closed the connection")
+            frames = self._frames.feed(data)
+            if frames:
+                (only,) = frames
+                return only
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,81 @@
+"""docs/proposals.md, held to its word: well-formed rows, ids used once, proofs that exist.
+
+What this is: a reader of the document's tables, and of the test files they name.
+What this is not: a run of those tests, nor a judgement of whether they prove their row.
+Who calls it: pytest.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+DOCUMENT = REPOSITORY / "docs" / "proposals.md"
+PROPOSALS = ("KIP-40", "KIP-181", "KIP-229", "KIP-518", "KIP-699")
+COLUMNS = ("id", "requirement", "where", "proof", "Apache Kafka today")
+NO_PROOF = "—"
+ROW_ID = re.compile(r"(KIP-\d+)\.(\d+)")
+NODE_ID = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+
+def table_lines() -> list[tuple[str, ...]]:
+    """The cells of every line of a table, headings and the dashes below them included."""
+    lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
+    return [
+        tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
+        for line in lines
+        if line.lstrip().startswith("|")
+    ]
+
+
+def rows() -> list[dict[str, str]]:
+    """The rows that have the right number of cells, by the names of their columns."""
+    return [
+        dict(zip(COLUMNS, cells, strict=True))
+        for cells in table_lines()
+        if len(cells) == len(COLUMNS) and cells != COLUMNS and set(cells[0]) != {"-"}
+    ]
+
+
+def named_tests() -> list[str]:
+    proofs = {proof for row in rows() for proof in row["proof"].split("<br>")}
+    return sorted(proofs - {NO_PROOF})
+
+
+@cache
+def functions_of(path: Path) -> frozenset[str]:
+    """The test functions at the top of a file; those in classes need a longer node id."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return frozenset(node.name for node in tree.body if isinstance(node, functions))
+
+
+def test_every_line_of_a_table_has_all_cells() -> None:
+    wrong = [cells for cells in table_lines() if len(cells) != len(COLUMNS) or not all(cells)]
+    assert wrong == []
+
+
+def test_every_proposal_has_its_table() -> None:
+    assert table_lines().count(COLUMNS) == len(PROPOSALS)
+    assert {row["id"].partition(".")[0] for row in rows()} == set(PROPOSALS)
+
+
+def test_every_row_has_an_id_of_its_own() -> None:
+    ids = Counter(row["id"] for row in rows())
+    assert [name for name in ids if not ROW_ID.fullmatch(name)] == []
+    assert [name for name, times in ids.items() if times > 1] == []
+
+
+@pytest.mark.parametrize("proof", named_tests())
+def test_every_named_test_exists(proof: str) -> None:
+    match = NODE_ID.fullmatch(proof)
+    assert match, f"{proof} is not a test's node id in backquotes"
+    path, function = match.groups()
+    assert (REPOSITORY / path).is_file(), f"there is no file {path}"
+    assert function in functions_of(REPOSITORY / path), f"{path} has no function {function}"
