@@ -38,7 +38,7 @@ def test_a_batched_lookup_that_the_version_cannot_carry_is_refused() -> None:
     request = FindCoordinatorRequest(coordinator_keys=("a", "b"))
     with pytest.raises(UnsupportedVersion, match="v3 has no coordinatorKeys"):
         encode(request, 3)
-    with pytest.raises(UnsupportedVersion, match="v4 has no key; .* 0-3"):
+    with pytest.raises(UnsupportedVersion, match=r"v4 has no key; .* 0-3"):
         encode(FindCoordinatorRequest(key="a"), 4)
 
 
@@ -131,5 +131,5 @@ def test_repeated_strings_are_read_right_when_they_stop_repeating() -> None:
 def test_requests_have_a_budget_of_elements_and_the_caller_may_set_it() -> None:
     data = encode(DeleteGroupsRequest(groups_names=("",) * 11), 2)
     assert len(decode(DeleteGroupsRequest, data, 2, max_elements=11).groups_names) == 11
-    with pytest.raises(ProtocolError, match="11 elements do not fit .* the 10 that are allowed"):
+    with pytest.raises(ProtocolError, match=r"11 elements do not fit .* the 10 that are allowed"):
         decode(DeleteGroupsRequest, data, 2, max_elements=10)

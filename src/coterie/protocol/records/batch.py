@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count as count_from
 from struct import Struct
+from typing import Any
 
 import msgspec
 from crc32c import crc32c
@@ -187,7 +188,7 @@ def decode_batches(buffer: Buffer, *, check_crc: bool = True) -> Batches:
     batches: list[RecordBatch] = []
     position = 0
     while (end := batch_end(view, position)) is not None:
-        batches.append(_decode_batch(view[position:end], position, check_crc))
+        batches.append(_decode_batch(view[position:end], position, check_crc=check_crc))
         position = end
     return Batches(tuple(batches), len(view) - position)
 
@@ -206,12 +207,13 @@ def batch_end(view: memoryview, position: int) -> int | None:
     return end if end <= len(view) else None
 
 
-def _decode_batch(view: memoryview, position: int, check_crc: bool) -> RecordBatch:
+def _decode_batch(view: memoryview, position: int, *, check_crc: bool) -> RecordBatch:
     base_offset, _, leader_epoch, _, crc = _HEAD.unpack_from(view)
     if check_crc and (computed := crc32c(view[_HEAD.size :])) != crc:
         raise _damaged(f"stored checksum {crc}, computed {computed}", "crc", position)
-    body = _BODY.unpack_from(view, _HEAD.size)
-    return RecordBatch(base_offset, leader_epoch, crc, *body, view[BATCH_OVERHEAD:])
+    body: tuple[int, ...] = _BODY.unpack_from(view, _HEAD.size)
+    fields: tuple[Any, ...] = (base_offset, leader_epoch, crc, *body, view[BATCH_OVERHEAD:])
+    return RecordBatch(*fields)
 
 
 def build_batch(

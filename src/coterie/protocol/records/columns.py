@@ -42,7 +42,6 @@ except ImportError as error:
 
 __all__ = [
     "MAX_TOTAL_DECOMPRESSED",
-    "PADDING",
     "BatchColumns",
     "RecordColumns",
     "gather",
@@ -74,10 +73,13 @@ _LENGTH_END = 12  # the length counts the bytes from here, the checksum covers t
 _CRC_END = 21
 _MIN_LENGTH = BATCH_OVERHEAD - _LENGTH_END
 
-# Below this many batches at once, a loop in Python over their records is quicker than a vector step.
+# Below this many batches at once, a loop in Python over their records is quicker than vector steps.
 _FEW = 128
+# Up to here, copying a slice of bytes is quicker than making a view of it.
+_BRIEF = 4096
 
 Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 def _short_varints() -> Int64s:
@@ -93,32 +95,57 @@ _SHORT_VARINTS = _short_varints()
 
 
 class BatchColumns(msgspec.Struct, frozen=True, eq=False):
-    """One item per batch, in the order of the buffer."""
+    """One item per batch, in the order of the buffer; `header` has the fields as they were read."""
 
-    position: Int64s
-    base_offset: Int64s
-    last_offset: Int64s
-    partition_leader_epoch: Int64s
-    attributes: Int64s
-    producer_id: Int64s
-    producer_epoch: Int64s
-    base_sequence: Int64s
-    records_count: Int64s
+    header: NDArray[Any]
+
+    def column(self, name: str) -> Int64s:
+        """A field of the header by its name in RecordBatch, in the machine's byte order."""
+        values: Int64s = self.header[name].astype(np.int64)
+        return values
 
     @property
-    def is_transactional(self) -> NDArray[np.bool_]:
-        return (self.attributes & TRANSACTIONAL_FLAG_MASK) != 0
+    def base_offset(self) -> Int64s:
+        return self.column("base_offset")
 
     @property
-    def is_control(self) -> NDArray[np.bool_]:
-        return (self.attributes & CONTROL_FLAG_MASK) != 0
+    def last_offset(self) -> Int64s:
+        return self.base_offset + self.column("last_offset_delta")
+
+    @property
+    def partition_leader_epoch(self) -> Int64s:
+        return self.column("partition_leader_epoch")
+
+    @property
+    def attributes(self) -> Int64s:
+        return self.column("attributes")
+
+    @property
+    def producer_id(self) -> Int64s:
+        return self.column("producer_id")
+
+    @property
+    def producer_epoch(self) -> Int64s:
+        return self.column("producer_epoch")
+
+    @property
+    def is_transactional(self) -> Bools:
+        return self._flag(TRANSACTIONAL_FLAG_MASK)
+
+    @property
+    def is_control(self) -> Bools:
+        return self._flag(CONTROL_FLAG_MASK)
+
+    def _flag(self, mask: int) -> Bools:
+        flags: Bools = (self.attributes & mask) != 0
+        return flags
 
 
 class RecordColumns(msgspec.Struct, frozen=True, eq=False):
-    """One item per record. `buffer[start : start + length]` is a key or value; a negative length is null.
+    """One item per record. `buffer[start : start + length]` is a key or value; length -1 is null.
 
-    `buffer` is the fetched buffer, followed by what its compressed batches unpacked to.
-    `batch` is the record's index into `batches`; `trailing_bytes` of an incomplete batch were left.
+    `buffer` is the fetched buffer itself, followed by what its compressed batches unpacked to if there
+    are any. `batch` is the record's index into `batches`; `trailing_bytes` of an incomplete batch were left.
     """
 
     buffer: Buffer
@@ -166,35 +193,46 @@ def read_columns(
     errors are those of the result's `buffer`.
     """
     view = memoryview(buffer)
-    positions, end = _find_batches(view, check_crc)
+    positions, end = _find_batches(buffer, check_crc=check_crc)
     header = gather(view, _HEADER, positions)
     for index in np.flatnonzero(header["magic"] != MAGIC)[:1].tolist():
         batch_end(view, int(positions[index]))
-    batches = _batch_columns(positions, header)
-    counts = batches.records_count
+    batches = BatchColumns(header)
+    counts = batches.column("records_count")
+    attributes = batches.attributes
     starts = positions + BATCH_OVERHEAD
     ends = np.where(counts == 0, starts, positions + _LENGTH_END + header["length"])
-    unpacked = _unpack(view, batches, starts, ends, (limit, total_limit))
+    codecs = np.where(counts == 0, 0, attributes & COMPRESSION_CODEC_MASK)
+    unpacked = _unpack(view, codecs, starts, ends, (limit, total_limit)) if codecs.any() else []
     data = b"".join((view, *unpacked)) if unpacked else buffer
     records = _find_records(data, starts, ends, counts)
-    time_delta, offset_delta, *fields = _read_fields(data, records)
-    base_time = header["base_timestamp"].astype(np.int64)
-    if (append_time := (batches.attributes & TIMESTAMP_TYPE_MASK) != 0).any():
+    timestamp, offset, key_start, key_length, value_start, value_length = _read_fields(
+        data, records
+    )
+    base_time = batches.column("base_timestamp")
+    if (append_time := (attributes & TIMESTAMP_TYPE_MASK) != 0).any():
         base_time = np.where(append_time, header["max_timestamp"], base_time)
-        time_delta = np.where(np.repeat(append_time, counts), 0, time_delta)
+        timestamp[np.repeat(append_time, counts)] = 0
+    timestamp += np.repeat(base_time, counts)
+    offset += np.repeat(batches.base_offset, counts)
     return RecordColumns(
-        data,
-        np.repeat(batches.base_offset, counts) + offset_delta,
-        np.repeat(base_time, counts) + time_delta,
-        *fields,
-        np.repeat(np.arange(len(counts)), counts),
-        batches,
-        len(view) - end,
+        buffer=data,
+        offset=offset,
+        timestamp=timestamp,
+        key_start=key_start,
+        key_length=key_length,
+        value_start=value_start,
+        value_length=value_length,
+        batch=np.repeat(np.arange(len(counts)), counts),
+        batches=batches,
+        trailing_bytes=len(view) - end,
     )
 
 
-def _find_batches(view: memoryview, check_crc: bool) -> tuple[Int64s, int]:
+def _find_batches(buffer: Buffer, *, check_crc: bool) -> tuple[Int64s, int]:
     """Where each whole batch begins, and where the last of them ends."""
+    view = memoryview(buffer)
+    brief = buffer if isinstance(buffer, bytes) else view
     positions = array("q")
     found = positions.append
     position = 0
@@ -202,11 +240,12 @@ def _find_batches(view: memoryview, check_crc: bool) -> tuple[Int64s, int]:
     last = size - BATCH_OVERHEAD
     unpack = _LENGTH_AND_CRC.unpack_from
     while position <= last:
-        length, crc = unpack(view, position)
+        length, crc = unpack(buffer, position)
         end = position + _LENGTH_END + length
         if end > size or length < _MIN_LENGTH:
             break
-        if check_crc and crc32c(view[position + _CRC_END : end]) != crc:
+        covered = brief if length < _BRIEF else view
+        if check_crc and crc32c(covered[position + _CRC_END : end]) != crc:
             break
         found(position)
         position = end
@@ -217,34 +256,14 @@ def _find_batches(view: memoryview, check_crc: bool) -> tuple[Int64s, int]:
     return np.frombuffer(positions, np.int64), position
 
 
-def _batch_columns(positions: Int64s, header: NDArray[Any]) -> BatchColumns:
-    def column(name: str) -> Int64s:
-        values: Int64s = header[name].astype(np.int64)
-        return values
-
-    base_offset = column("base_offset")
-    return BatchColumns(
-        positions,
-        base_offset,
-        base_offset + column("last_offset_delta"),
-        column("partition_leader_epoch"),
-        column("attributes"),
-        column("producer_id"),
-        column("producer_epoch"),
-        column("base_sequence"),
-        column("records_count"),
-    )
-
-
 def _unpack(
-    view: memoryview, batches: BatchColumns, starts: Int64s, ends: Int64s, limits: tuple[int, int]
+    view: memoryview, codecs: Int64s, starts: Int64s, ends: Int64s, limits: tuple[int, int]
 ) -> list[bytes]:
     """Decompress; moves `starts` and `ends` to where the plain records will lie behind the buffer."""
     limit, left = limits
     unpacked: list[bytes] = []
     where = len(view)
-    codecs = batches.attributes & COMPRESSION_CODEC_MASK
-    for index in np.flatnonzero((codecs != 0) & (batches.records_count != 0)).tolist():
+    for index in np.flatnonzero(codecs).tolist():
         payload = view[starts[index] : ends[index]]
         codec = CompressionType.of(int(codecs[index]))
         plain = decompress(payload, codec, limit=min(limit, left))
@@ -292,12 +311,12 @@ def _walk(data: Buffer, position: int, limit: int, records: Int64s) -> int:
         low = data[position]
         if low < 0x80:
             position += 1 + (low >> 1)
-        elif (high := data[position + 1]) < 0x80:
+        elif position + 1 < limit and (high := data[position + 1]) < 0x80:
             position += 2 + ((low & 0x7F | high << 7) >> 1)
         else:
             length, body = read_varint(data, position)
             position = body + abs(length)
-        if position > limit - 1:
+        if position >= limit:
             break
     if position > limit or len(found) < len(records):
         raise _damaged("length", found[-1])
@@ -310,27 +329,33 @@ def _read_fields(data: Buffer, records: Int64s) -> tuple[Int64s, ...]:
     lengths, bodies = _varints(data, records, 5, "length")
     _refuse(lengths < MIN_RECORD_SIZE - 1, records, "length")
     stops = bodies + lengths
-    time_delta, at = _varints(data, bodies + 1, 10, "timestamp")  # behind the attributes byte
+    bodies += 1  # the attributes byte, of which Kafka uses no bit
+    time_delta, at = _varints(data, bodies, 10, "timestamp")
     offset_delta, at = _varints(data, at, 5, "offset")
     key_length, key_start = _varints(data, at, 5, "key")
+    np.maximum(key_length, -1, out=key_length)  # any negative length is null, as Kafka reads it
     at = key_start + np.maximum(key_length, 0)
     _refuse(at >= stops, key_start, "key")
     value_length, value_start = _varints(data, at, 5, "value")
+    np.maximum(value_length, -1, out=value_length)
     at = value_start + np.maximum(value_length, 0)
     _refuse(at >= stops, value_start, "value")
     headers, end = _varints(data, at, 5, "headers")
     left = stops - end
-    _refuse(np.where(headers == 0, left != 0, (headers < 0) | (headers * 2 > left)), at, "headers")
+    if headers.any() or left.any():
+        fits = np.where(headers == 0, left == 0, (headers > 0) & (headers * 2 <= left))
+        _refuse(~fits, at, "headers")
     return time_delta, offset_delta, key_start, key_length, value_start, value_length
 
 
 def _varints(data: Buffer, positions: Int64s, most: int, field: str) -> tuple[Int64s, Int64s]:
     """The zigzag varint of at most `most` bytes at each position, and the positions behind them."""
-    packed = _SHORT_VARINTS[gather(data, "<u2", positions)]
-    values = packed >> 2
-    behind = positions + (packed & 3)
-    if not packed.all():
-        longer = np.flatnonzero(packed == 0)
+    values = _SHORT_VARINTS[gather(data, "<u2", positions)]
+    behind = values & 3
+    longer = None if behind.all() else np.flatnonzero(behind == 0)
+    values >>= 2
+    behind += positions
+    if longer is not None:
         values[longer], behind[longer] = _long_varints(data, positions[longer], most, field)
     return values, behind
 
@@ -353,7 +378,7 @@ def _long_varints(data: Buffer, positions: Int64s, most: int, field: str) -> tup
     return values, behind
 
 
-def _refuse(wrong: NDArray[np.bool_], positions: Int64s, field: str) -> None:
+def _refuse(wrong: Bools, positions: Int64s, field: str) -> None:
     if wrong.any():
         raise _damaged(field, int(positions[wrong.argmax()]))
 

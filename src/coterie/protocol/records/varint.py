@@ -8,7 +8,6 @@ the columnar reader has its own, over vectors.
 from __future__ import annotations
 
 from coterie.errors import RecordBatchError
-from coterie.protocol.records.compression import Buffer
 
 __all__ = ["encode_varint", "read_varint", "read_varlong"]
 
@@ -29,7 +28,7 @@ def encode_varint(value: int) -> bytes:
     return bytes(out)
 
 
-def read_varint(data: Buffer, position: int) -> tuple[int, int]:
+def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
     """An int32 at `position`, and the position behind it."""
     left = len(data) - position
     if left > 0 and (first := data[position]) < 128:
@@ -40,14 +39,16 @@ def read_varint(data: Buffer, position: int) -> tuple[int, int]:
     return _read(data, position, 5, 0xFFFF_FFFF)
 
 
-def read_varlong(data: Buffer, position: int) -> tuple[int, int]:
+def read_varlong(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
     """An int64 at `position`, and the position behind it."""
     if position < len(data) and (first := data[position]) < 128:
         return (first >> 1) ^ -(first & 1), position + 1
     return _read(data, position, 10, 0xFFFF_FFFF_FFFF_FFFF)
 
 
-def _read(data: Buffer, position: int, most: int, largest: int) -> tuple[int, int]:
+def _read(
+    data: bytes | bytearray | memoryview, position: int, most: int, largest: int
+) -> tuple[int, int]:
     value = shift = 0
     for at in range(position, position + most):
         if at >= len(data):
