@@ -7,6 +7,7 @@ unless `--strict` is given.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from bench.harness import Result, load_part, measure, write_results
 
 RESULTS = Path(__file__).with_name("results.json")
 ROUNDS = 30
-_LINE = "{:<36} {:>10} {:>10} {:<16} {:<4} {:>7} {:>5}  {}"
+_LINE = "{:<42} {:>8} {:>8} {:<17} {:<4} {:>7} {:>5}  {}"
 
 
 def main(arguments: Sequence[str] | None = None, results_path: Path = RESULTS) -> int:
@@ -58,7 +59,7 @@ def _line(result: Result) -> str:
         f"{result.peer:.2f}",
         f"({result.peer_name})",
         result.unit,
-        f"{result.ratio:.2f}",
+        f"{math.floor(result.ratio * 100) / 100:.2f}",  # 0.499 is not a goal of 0.5 met
         f"{result.goal:g}",
         "yes" if result.met else "NO",
     )

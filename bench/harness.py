@@ -80,7 +80,7 @@ class Part(Protocol):
 
 def load_part(name: str) -> Part:
     """The module of a part."""
-    return cast(Part, importlib.import_module(f"bench.{name}"))
+    return cast("Part", importlib.import_module(f"bench.{name}"))
 
 
 def timed(work: Callable[[], object]) -> Round:

@@ -20,7 +20,6 @@ from coterie.protocol.group_records.classic import (
 )
 from coterie.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
-    ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
     TopicPartition,
 )
@@ -117,7 +116,7 @@ def _subscription(topic: str, index: int) -> bytes:
 
 
 def _assignment(topic: str, index: int) -> bytes:
-    assigned = (ConsumerProtocolAssignmentTopicPartition(topic, _partitions(index)),)
+    assigned = (TopicPartition(topic, _partitions(index)),)
     return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=assigned), 3)
 
 

@@ -71,6 +71,10 @@ def smallest(kind: WireType, version: int, *, flexible: bool) -> int:
     return 1 if flexible else 4
 
 
+#: Different runs of strings to remember while one message is read; states and types have far fewer.
+_MEMORY = 64
+
+
 class _Lead(NamedTuple):
     """Where things are once the first byte of a compact length was read; expressions of the code."""
 
@@ -174,31 +178,32 @@ class _DecoderWriter:
         return tuple(run[1:]) if len(run) > 3 else ()
 
     def remember(self, run: tuple[Field, ...]) -> dict[Field, str]:
-        """Read a run of strings, or find that the same bytes were read a moment ago.
+        """Read a run of strings, or find that the same bytes were read before.
 
-        The variables still hold the values of the element before, so equal bytes need no reading at
-        all. Looking costs half a string; a balance of hits and misses ends it where it does not pay.
+        Equal bytes decode to equal values, so the run is hopped over by its lengths and looked up as
+        a whole; that costs half of reading it. The lengths need no checks for that: if they are odd,
+        the bytes between are not among those that were read.
         """
         line, block = self.source.line, self.source.block
         self.flush()
-        seen, start, balance = (
-            self.source.fresh(prefix) for prefix in ("seen", "start", "balance")
-        )
-        self.memory += [f'{seen} = b""', f"{balance} = 16"]
+        memo, known, start = (self.source.fresh(prefix) for prefix in ("memo", "known", "start"))
+        self.memory.append(f"{memo} = {{}}")
+        line("q = p + b[p]")
+        for _ in run[1:]:
+            line("q += b[q]")
+        line(f"{known} = {memo}.get(b[p:q])")
         names: dict[Field, str] = {}
-        with block(f"if {seen} and b.startswith({seen}, p):"):
-            line(f"p += len({seen})")
-            line(f"{balance} += 1")
-        with block("else:"):
+        with block(f"if {known} is None:"):
             line(f"{start} = p")
             for field in run:
                 with self.source.field(field.name):
                     names[field] = self.value(field)
-            with block(f"if {balance}:"):
-                line(f"{balance} -= 1")
-                line(f"{seen} = b[{start}:p]")
-            with block("else:"):
-                line(f'{seen} = b""')
+            values = ", ".join(names.values())
+            with block(f"if len({memo}) < {_MEMORY}:"):
+                line(f"{memo}[b[{start}:p]] = ({values})")
+        with block("else:"):
+            line(f"{values} = {known}")
+            line("p = q")
         return names
 
     def tags(self, cls: type[Struct], values: list[str], tagged: dict[int, Field]) -> str:
@@ -327,9 +332,7 @@ class _DecoderWriter:
         length = self.length(letter="h", compact=False)
         self.null(name, f"{length} < 0", nullable=nullable)
         with self.source.block("else:"):
-            self.source.line(f"q = p + {length}")
-            self.slice_text(name, "p")
-            self.source.line("p = q")
+            self.slice_text(name, "p", f"p + {length}", f"p - {length}")
             if self.careful:
                 self.check_end()
 
@@ -337,9 +340,7 @@ class _DecoderWriter:
         line, block = self.source.line, self.source.block
         lead = self.lead()
         with block("if 0 < n < 128:"):
-            line(f"q = {lead.end}")
-            self.slice_text(name, lead.start)
-            line("p = q")
+            self.slice_text(name, lead.start, lead.end, "p - n + 1")
         with block("elif n:"):
             line(f"{name}, p = compact_text(b, {lead.at})")
         self.compact_null(name, lead, nullable=nullable)
@@ -364,13 +365,14 @@ class _DecoderWriter:
             if not lead.taken:
                 self.source.line("p += 1")
 
-    def slice_text(self, name: str, start: str) -> None:
+    def slice_text(self, name: str, start: str, end: str, again: str) -> None:
+        """Cut text out and step behind it; `again` says where it began, seen from there."""
         if not self.as_text or self.careful:
-            self.source.line(f"{name} = text(b, {start}, q)")
+            self.source.line(f"{name} = text(b, {start}, (p := {end}))")
             return
-        self.source.line(f"{name} = t[{start} : q]")
+        self.source.line(f"{name} = t[{start} : (p := {end})]")
         with self.source.block(f"if not {name}.isascii():"):
-            self.source.line(f"{name} = text(b, {start}, q)")
+            self.source.line(f"{name} = text(b, {again}, p)")
 
     def blob(self, name: str, *, nullable: bool, compact: bool) -> None:
         if compact:
@@ -379,8 +381,7 @@ class _DecoderWriter:
         length = self.length(letter="i", compact=False)
         self.null(name, f"{length} < 0", nullable=nullable)
         with self.source.block("else:"):
-            self.source.line(f"{name} = b[p : p + {length}]")
-            self.source.line(f"p += {length}")
+            self.source.line(f"{name} = b[p : (p := p + {length})]")
             if self.careful:
                 self.check_end()
 
@@ -388,9 +389,7 @@ class _DecoderWriter:
         line, block = self.source.line, self.source.block
         lead = self.lead()
         with block("if 0 < n < 128:"):
-            line(f"q = {lead.end}")
-            line(f"{name} = b[{lead.start} : q]")
-            line("p = q")
+            line(f"{name} = b[{lead.start} : (p := {lead.end})]")
         with block("elif n:"):
             line(f"n, p = compact_length(b, {lead.at})")
             line(f"{name} = b[p : p + n]")
