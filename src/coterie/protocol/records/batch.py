@@ -175,6 +175,9 @@ class RecordBatch(msgspec.Struct, frozen=True, gc=False):
         return records
 
 
+_BLANK = RecordBatch()
+
+
 class Batches(msgspec.Struct, frozen=True, gc=False):
     """The whole batches of a buffer, and how many bytes of an incomplete one follow them."""
 
@@ -218,7 +221,7 @@ def _decode_batch(view: memoryview, position: int, *, check_crc: bool) -> Record
 
 def build_batch(
     records: Iterable[RecordParts],
-    like: RecordBatch | None = None,
+    like: RecordBatch = _BLANK,
     *,
     offset_deltas: Iterable[int] | None = None,
 ) -> RecordBatch:
@@ -228,7 +231,6 @@ def build_batch(
     timestamp stays, and with the delete horizon bit its base timestamp. Offsets count up from the base
     offset unless `offset_deltas` are given, one for each record: compaction leaves gaps.
     """
-    like = like or RecordBatch()
     base_timestamp = like.delete_horizon_ms
     timestamps: list[int] = []
     packed: list[bytes] = []
@@ -244,11 +246,16 @@ def build_batch(
         last_delta = delta
     if base_timestamp is None or not packed:
         raise ValueError("a batch is built from one or more records")
-    return msgspec.structs.replace(
-        like,
+    return RecordBatch(
+        base_offset=like.base_offset,
+        partition_leader_epoch=like.partition_leader_epoch,
+        attributes=like.attributes,
         last_offset_delta=last_delta,
         base_timestamp=base_timestamp,
         max_timestamp=like.max_timestamp if like.is_log_append_time else max(timestamps),
+        producer_id=like.producer_id,
+        producer_epoch=like.producer_epoch,
+        base_sequence=like.base_sequence,
         records_count=len(packed),
         payload=compress(b"".join(packed), like.compression),
     )

@@ -307,6 +307,8 @@ def _walk(data: Buffer, position: int, limit: int, records: Int64s) -> int:
     """The same for the records of one batch, in Python; gives the position behind the last."""
     found: list[int] = []
     for _ in range(len(records)):
+        if position >= limit:
+            raise _damaged("length", position)
         found.append(position)
         low = data[position]
         if low < 0x80:
@@ -315,11 +317,7 @@ def _walk(data: Buffer, position: int, limit: int, records: Int64s) -> int:
             position += 2 + ((low & 0x7F | high << 7) >> 1)
         else:
             length, body = read_varint(data, position)
-            position = body + abs(length)
-        if position >= limit:
-            break
-    if position > limit or len(found) < len(records):
-        raise _damaged("length", found[-1])
+            position = body + abs(length)  # the sign is for _read_fields to find
     records[:] = found
     return position
 

@@ -49,15 +49,17 @@ class CompressionType(IntEnum):
     @classmethod
     def of(cls, codec: int) -> CompressionType:
         """The member for three bits from the wire; 5, 6 and 7 mean nothing."""
-        try:
-            return cls(codec)
-        except ValueError:
+        if codec > cls.ZSTD:
             raise RecordBatchError(
                 f"unknown compression codec {codec}", message="RecordBatch", field="attributes"
-            ) from None
+            )
+        return _CODECS[codec]
 
 
-def compress(data: Buffer, codec: CompressionType) -> bytes:
+_CODECS = tuple(CompressionType)
+
+
+def compress(data: bytes, codec: CompressionType) -> bytes:
     """`data` as Kafka's own producer would pack it, at the codec's default level."""
     return _COMPRESSORS[codec](data)
 
@@ -91,7 +93,7 @@ def decompress(data: Buffer, codec: CompressionType, *, limit: int = MAX_DECOMPR
         ) from error
 
 
-def _compress_snappy(data: Buffer) -> bytes:
+def _compress_snappy(data: bytes) -> bytes:
     plain = memoryview(data)
     parts = [_XERIAL_HEADER]
     for start in range(0, len(plain), _XERIAL_BLOCK):
@@ -129,7 +131,7 @@ def _block_end(data: memoryview, position: int) -> int:
     )
 
 
-def _compress_lz4(data: Buffer) -> bytes:
+def _compress_lz4(data: bytes) -> bytes:
     # Kafka's Lz4BlockInputStream refuses linked blocks, which are what cramjam.lz4.compress makes,
     # and skips the content's checksum, so the writer saves it as Kafka's does.
     compressor = cramjam.lz4.Compressor(level=1, content_checksum=False, block_linked=False)
@@ -137,7 +139,7 @@ def _compress_lz4(data: Buffer) -> bytes:
     return bytes(compressor.finish())
 
 
-_COMPRESSORS: dict[CompressionType, Callable[[Buffer], bytes]] = {
+_COMPRESSORS: dict[CompressionType, Callable[[bytes], bytes]] = {
     CompressionType.NONE: bytes,
     CompressionType.GZIP: lambda data: bytes(cramjam.gzip.compress(data)),
     CompressionType.SNAPPY: _compress_snappy,

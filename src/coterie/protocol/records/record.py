@@ -63,21 +63,30 @@ def encode_record(
     headers: Iterable[Header],
 ) -> bytes:
     """The bytes of a record, its length first."""
-    parts = [b"\x00", encode_varint(timestamp_delta), encode_varint(offset_delta)]
-    parts += _nullable(key)
-    parts += _nullable(value)
-    packed: list[bytes] = []
-    count = 0
-    for name, content in headers:
-        packed += _nullable(name.encode())
-        packed += _nullable(content)
-        count += 1
-    body = b"".join((*parts, encode_varint(count), *packed))
+    body = b"".join(
+        (
+            b"\x00",  # attributes
+            encode_varint(timestamp_delta),
+            encode_varint(offset_delta),
+            b"\x01" if key is None else encode_varint(len(key)),
+            key or b"",
+            b"\x01" if value is None else encode_varint(len(value)),
+            value or b"",
+            _encode_headers(headers) if headers else b"\x00",
+        )
+    )
     return encode_varint(len(body)) + body
 
 
-def _nullable(content: bytes | None) -> tuple[bytes, bytes]:
-    return (b"\x01", b"") if content is None else (encode_varint(len(content)), content)
+def _encode_headers(headers: Iterable[Header]) -> bytes:
+    parts: list[bytes] = []
+    count = 0
+    for name, content in headers:
+        key = name.encode()
+        size = b"\x01" if content is None else encode_varint(len(content))
+        parts += (encode_varint(len(key)), key, size, content or b"")
+        count += 1
+    return b"".join((encode_varint(count), *parts))
 
 
 def decode_record(

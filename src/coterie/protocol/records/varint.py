@@ -20,6 +20,8 @@ def encode_varint(value: int) -> bytes:
     rest = value << 1 if value >= 0 else ~(value << 1)
     if rest < 128:
         return _ONE_BYTE[rest]
+    if rest < 16384:
+        return bytes((rest & 0x7F | 0x80, rest >> 7))
     out = bytearray()
     while rest >= 128:
         out.append(rest & 0x7F | 0x80)
