@@ -8,7 +8,7 @@ version allows it), other fields stay at their default, and so do tagged fields 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -30,16 +30,21 @@ from coterie.protocol.schema import (
     fields_of,
 )
 from coterie.protocol.types import Number, Uuid
+from coterie.protocol.wire import write_uvarint
 
 __all__ = [
     "PAIRS",
     "Choose",
     "Pair",
     "Piece",
+    "Spoil",
+    "damaged",
     "examples",
     "messages",
     "pair_id",
+    "smallest_bytes",
     "smallest_pieces",
+    "spoiled",
 ]
 
 #: May name another strategy for a field; None leaves the choice to the field's type.
@@ -151,23 +156,53 @@ class Piece(NamedTuple):
 
     field: Field
     data: bytes
+    compact: bool
+
+    def length(self, number: int) -> bytes:
+        """A length or count as this field's is written; -1 is null."""
+        if self.compact:
+            return write_uvarint(number + 1)
+        return number.to_bytes(2 if isinstance(self.field.type, Text) else 4, "big", signed=True)
+
+
+#: What to write in a piece's place, or None to leave it.
+Spoil = Callable[[Piece], bytes | None]
 
 
 def smallest_pieces(pair: Pair) -> list[Piece]:
     """A message of zeros, empty texts and empty arrays, field by field, written without the codec.
 
-    A test puts bytes of its own in the place of one piece, and knows what is wrong where. The tag section
-    that ends a flexible message is not among the pieces.
+    The tag section that ends a flexible message is not among the pieces.
     """
+    return _pieces(pair.cls, pair.version, flexible=pair.flexible)
+
+
+def smallest_bytes(pair: Pair) -> bytes:
+    """The pieces together; a tag section has to follow if the version is flexible."""
+    return b"".join(piece.data for piece in smallest_pieces(pair))
+
+
+def spoiled(pair: Pair, spoil: Spoil) -> Iterator[tuple[str, bytes]]:
+    """The smallest message with one field replaced by what `spoil` has for it: the field, the bytes."""
+    pieces = smallest_pieces(pair)
+    for index, piece in enumerate(pieces):
+        written = spoil(piece)
+        if written is not None:
+            before = b"".join(each.data for each in pieces[:index])
+            behind = b"".join(each.data for each in pieces[index + 1 :])
+            yield piece.field.name, before + written + behind + bytes(pair.flexible)
+
+
+def _pieces(cls: type[Struct], version: int, *, flexible: bool) -> list[Piece]:
     return [
-        Piece(field, _smallest(field, pair))
-        for field in fields_of(pair.cls)
-        if pair.version in field.versions and field.tag is None
+        Piece(field, _smallest(field, version, flexible=flexible), flexible and field.compact)
+        for field in fields_of(cls)
+        if version in field.versions and field.tag is None
     ]
 
 
-def _smallest(field: Field, pair: Pair) -> bytes:
-    compact = pair.flexible and field.compact
+def _smallest(field: Field, version: int, *, flexible: bool) -> bytes:
+    compact = flexible and field.compact
     match field.type:
         case Number(size=size):
             return bytes(size)
@@ -178,11 +213,64 @@ def _smallest(field: Field, pair: Pair) -> bytes:
         case Blob() | ArrayOf():
             return b"\x01" if compact else bytes(4)
         case StructOf(cls):
-            if pair.version in field.nullable:
+            if version in field.nullable:
                 return b"\xff"
-            inner = [
-                _smallest(each, pair)
-                for each in fields_of(cls)
-                if pair.version in each.versions and each.tag is None
-            ]
-            return b"".join(inner) + bytes(pair.flexible)
+            inner = _pieces(cls, version, flexible=flexible)
+            return b"".join(piece.data for piece in inner) + bytes(flexible)
+
+
+_LENGTHS: Final = (
+    b"\xff\xff",
+    b"\x7f\xff",
+    b"\xff\xff\xff\xff",
+    b"\xff\xff\xff\xfe",
+    b"\x7f\xff\xff\xff",
+    b"\xff\xff\xff\xff\x0f",
+    b"\xff\xff\xff\xff\x1f",
+    b"\x80\x80\x80\x80\x08",
+)
+
+
+def _flip(data: bytearray, at: int, choice: int) -> None:
+    if at < len(data):
+        data[at] ^= 1 << choice % 8
+
+
+def _cut(data: bytearray, at: int, _choice: int) -> None:
+    del data[at:]
+
+
+def _remove(data: bytearray, at: int, choice: int) -> None:
+    del data[at : at + choice % 8]
+
+
+def _insert(data: bytearray, at: int, choice: int) -> None:
+    data[at:at] = bytes((choice % 256,)) * (1 + choice % 3)
+
+
+def _raise_length(data: bytearray, at: int, choice: int) -> None:
+    length = _LENGTHS[choice % len(_LENGTHS)]
+    data[at : at + len(length)] = length
+
+
+def _nudge(data: bytearray, at: int, choice: int) -> None:
+    if at < len(data):
+        data[at] = (data[at] + 1 + choice % 3) % 256
+
+
+Damage = Callable[[bytearray, int, int], None]
+_DAMAGES: Final[tuple[Damage, ...]] = (_flip, _cut, _remove, _insert, _raise_length, _nudge)
+
+
+def damaged(data: bytes) -> st.SearchStrategy[bytes]:
+    """The bytes with one to three things wrong, near the beginning or anywhere."""
+    places = st.one_of(st.integers(0, len(data)), st.integers(0, 40))
+    damages = st.tuples(st.sampled_from(_DAMAGES), places, st.integers(0, 255))
+    return st.lists(damages, min_size=1, max_size=3).map(lambda found: _apply(data, found))
+
+
+def _apply(data: bytes, damages: Iterable[tuple[Damage, int, int]]) -> bytes:
+    out = bytearray(data)
+    for damage, at, choice in damages:
+        damage(out, at, choice)
+    return bytes(out)

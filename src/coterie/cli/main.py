@@ -12,8 +12,8 @@ from coterie.errors import CoterieError
 
 __all__ = ["cli", "main"]
 
-#: Commands by name, imported when used: `coterie --help` must not load what `coterie wire` needs.
-COMMANDS = {"wire": "Look at bytes of Kafka's protocol."}
+#: Commands, each a module here that is imported when used: one command must not load another's needs.
+COMMANDS = ("server", "wire")
 
 
 class _LateCommands(click.Group):

@@ -1,0 +1,157 @@
+"""`coterie server`: the embedded cluster as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from coterie.errors import CoterieError
+from coterie.server.cluster import Cluster
+from coterie.server.config import ServerConfig
+from coterie.storage.data_directory import repair as repair_directory
+
+__all__ = ["command"]
+
+
+@click.command("server")
+@click.option("--brokers", default=1, show_default=True, help="How many brokers.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=9092, show_default=True, help="Port of broker 1; others follow it.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Where everything is kept.")
+@click.option("--memory", is_flag=True, help="Keep nothing; forget all at the end.")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="A file like server.properties.",
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="One setting.")
+@click.option(
+    "--once-ready", type=click.Path(path_type=Path), help="Write the address here when ready."
+)
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+@click.option("--repair", is_flag=True, help="Cut damaged logs at the damage, then end.")
+def command(
+    brokers: int,
+    host: str,
+    port: int,
+    data_dir: Path | None,
+    memory: bool,
+    config_file: Path | None,
+    settings: tuple[str, ...],
+    once_ready: Path | None,
+    log_format: str,
+    repair: bool,
+) -> None:
+    """Run a Kafka-protocol cluster in this process.
+
+    Settings have Kafka's names. Without --data-dir everything is kept under the user's state directory.
+    SIGTERM and Ctrl-C flush, answer or close everything, and end with exit code 0.
+    """
+    if memory and data_dir is not None:
+        raise click.UsageError("--memory and --data-dir exclude each other")
+    _log(log_format)
+    root = None if memory else data_dir or _state_directory()
+    if repair:
+        _repair(root)
+        return
+    config = ServerConfig.from_properties(_properties(config_file, settings))
+    ports = range(port, port + brokers) if port else ()
+    cluster = Cluster(brokers=brokers, root=root, config=config, host=host, ports=ports)
+    sys.exit(asyncio.run(_serve(cluster, root, once_ready)))
+
+
+async def _serve(cluster: Cluster, root: Path | None, once_ready: Path | None) -> int:
+    loop = asyncio.get_running_loop()
+    asked_to_stop = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, asked_to_stop.set)
+    try:
+        await cluster.start()
+    except OSError as error:
+        raise CoterieError(
+            f"cannot listen on {cluster.host}: {error}; choose another --port"
+        ) from None
+    kept = "in memory" if root is None else f"in {root}"
+    click.echo(
+        f"coterie is ready: {cluster.bootstrap_servers} ({len(cluster.brokers)} brokers, {kept})"
+    )
+    sys.stdout.flush()
+    if once_ready is not None:
+        _announce(once_ready, cluster.bootstrap_servers)
+    waits = [asyncio.ensure_future(event.wait()) for event in (asked_to_stop, cluster.broken)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+    if cluster.storage_error is not None:
+        click.echo(f"Error: {cluster.storage_error}", err=True)
+        return 1
+    await cluster.stop()
+    return 0
+
+
+def _announce(path: Path, address: str) -> None:
+    path.write_text(f"{address}\n", encoding="utf-8")
+
+
+def _state_directory() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "coterie" / "cluster"
+
+
+def _properties(path: Path | None, settings: tuple[str, ...]) -> dict[str, str]:
+    """Settings from a file and from --set, which wins."""
+    lines: list[tuple[str, str]] = []
+    if path is not None:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CoterieError(f"{path} cannot be read: {error}") from None
+        lines = [(f"{path}:{n}", line.strip()) for n, line in enumerate(text.splitlines(), 1)]
+    lines += [("--set", each) for each in settings]
+    found: dict[str, str] = {}
+    for place, line in lines:
+        if not line or line[0] in "#!":
+            continue
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise CoterieError(f"{place}: {line!r} is not NAME=VALUE")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _repair(root: Path | None) -> None:
+    if root is None:
+        raise click.UsageError("--repair needs a data directory")
+    for directory in sorted(root.glob("broker-*")):
+        for line in repair_directory(directory):
+            click.echo(str(line))
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def _log(style: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(_JsonLines() if style == "json" else plain)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])

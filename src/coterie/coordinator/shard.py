@@ -1,0 +1,242 @@
+"""A shard: the groups of one partition of `__consumer_offsets`, and all the ways to reach them.
+
+`handle` answers requests, `tick` lets time pass, `replay` applies what was written. The server calls them
+from one thread, and replays the records of an outcome before it calls anything else; if it cannot write
+them, it throws the shard away and loads another from the log. Everything else in this package is behind
+this door.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any
+
+from coterie.coordinator.administration import NO_OPERATIONS, Administration
+from coterie.coordinator.config import GroupConfig
+from coterie.coordinator.durable import DurableState
+from coterie.coordinator.expiration import Expiration, RetentionClock
+from coterie.coordinator.group import ClassicGroup
+from coterie.coordinator.joining import Joining
+from coterie.coordinator.membership import Membership
+from coterie.coordinator.offset_fetch import OffsetFetch
+from coterie.coordinator.offsets import Offsets
+from coterie.coordinator.outcome import Outcome, RequestContext, Step, TopicView
+from coterie.coordinator.phases import Phases, Reason, Subject
+from coterie.coordinator.timers import Deadline
+from coterie.error_codes import ErrorCode
+from coterie.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from coterie.protocol.messages.membership import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from coterie.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+)
+from coterie.protocol.messages.transactions import TxnOffsetCommitRequest
+from coterie.protocol.schema import RecordKey, RecordValue, Request, Response
+from coterie.protocol.types import Uuid
+from coterie.protocol.versioned import Undecoded
+
+__all__ = ["CoordinatorShard"]
+
+
+class CoordinatorShard:
+    """The coordinator of one partition's groups."""
+
+    __slots__ = (
+        "_administration",
+        "_clock",
+        "_config",
+        "_expiration",
+        "_expiration_deadline",
+        "_fetch",
+        "_handlers",
+        "_offsets",
+        "_phases",
+        "_state",
+        "partition",
+    )
+
+    def __init__(self, partition: int, config: GroupConfig) -> None:
+        self.partition = partition
+        self._config = config
+        self._state = DurableState()
+        self._phases = Phases(self._state, config)
+        self._offsets = Offsets(self._state, self._phases, config)
+        self._fetch = OffsetFetch(self._state)
+        self._administration = Administration(self._state, self._offsets)
+        self._expiration = Expiration(self._state, config)
+        self._expiration_deadline = Deadline(Subject(Reason.EXPIRATION))
+        self._clock = RetentionClock(0.0, 0)
+        joining = Joining(self._state, self._phases, config)
+        membership = Membership(self._state, self._phases)
+        self._handlers: dict[type[Request], Callable[[Any, RequestContext], Outcome]] = {
+            OffsetCommitRequest: self._offsets.commit,
+            HeartbeatRequest: membership.heartbeat,
+            JoinGroupRequest: joining.join,
+            SyncGroupRequest: membership.sync,
+            LeaveGroupRequest: membership.leave,
+            OffsetFetchRequest: self._fetch.handle,
+            OffsetDeleteRequest: self._offsets.delete,
+            TxnOffsetCommitRequest: self._offsets.commit_in_transaction,
+            ListGroupsRequest: self._list,
+            DescribeGroupsRequest: self._describe,
+            DeleteGroupsRequest: self._delete,
+        }
+
+    # Requests
+
+    def handle(self, request: Request, context: RequestContext) -> Outcome:
+        """Answer a request that is about groups of this shard alone, or park it."""
+        return self._handlers[type(request)](request, context)
+
+    def list_groups(self, request: ListGroupsRequest) -> list[ListedGroup]:
+        """This shard's part of a list."""
+        return self._administration.list(request)
+
+    def describe_group(
+        self, group_id: str, version: int, authorized_operations: int = NO_OPERATIONS
+    ) -> DescribedGroup:
+        """One classic group, or that there is none."""
+        return self._administration.describe(group_id, version, authorized_operations)
+
+    def delete_groups(self, group_ids: Iterable[str]) -> Outcome:
+        """Delete groups of this shard; the response is a DeleteGroupsResponse about these alone."""
+        return self._administration.delete(group_ids)
+
+    def fetch_offsets(
+        self,
+        group: OffsetFetchRequestGroup,
+        version: int,
+        *,
+        require_stable: bool,
+        topics: TopicView,
+    ) -> OffsetFetchResponseGroup:
+        """What one group has committed."""
+        return self._fetch.fetch(group, version, require_stable=require_stable, topics=topics)
+
+    def forget_topic(self, name: str, topic_id: Uuid) -> Outcome:
+        """A topic was deleted: so are its offsets in all groups of this shard."""
+        return Outcome(tuple(self._offsets.forget_topic(name, topic_id)))
+
+    def _list(self, request: ListGroupsRequest, _: RequestContext) -> Outcome:
+        return Outcome(response=ListGroupsResponse(groups=tuple(self.list_groups(request))))
+
+    def _describe(self, request: DescribeGroupsRequest, context: RequestContext) -> Outcome:
+        groups = tuple(self.describe_group(each, context.api_version) for each in request.groups)
+        return Outcome(response=DescribeGroupsResponse(groups=groups))
+
+    def _delete(self, request: DeleteGroupsRequest, _: RequestContext) -> Outcome:
+        return self.delete_groups(request.groups_names)
+
+    # Time
+
+    def next_deadline(self) -> float | None:
+        """When to call `tick` next, in seconds of the monotonic clock; None before the load is done."""
+        return self._phases.timers.next_deadline()
+
+    def tick(self, monotonic: float, now_ms: int) -> Iterator[Outcome]:
+        """Whatever is due, one outcome after the other.
+
+        An iterator, because each outcome is to be written and replayed before the next is asked for.
+        """
+        while (deadline := self._phases.timers.pop_due(monotonic)) is not None:
+            subject = deadline.subject
+            if subject.reason is Reason.EXPIRATION:
+                yield from self._expire(monotonic, now_ms)
+                continue
+            step = Step(monotonic, now_ms)
+            self._phases.fire(subject, step)
+            if step.records or step.released:
+                yield step.outcome()
+
+    def _expire(self, monotonic: float, now_ms: int) -> Iterator[Outcome]:
+        now_ms = self._clock.advance(monotonic, now_ms)
+        self._schedule_expiration(monotonic)
+        for records in self._expiration.batches(now_ms):
+            yield Outcome(records)
+
+    def _schedule_expiration(self, monotonic: float) -> None:
+        interval = self._config.offsets_retention_check_interval_ms / 1000
+        self._phases.timers.schedule(self._expiration_deadline, monotonic + interval)
+
+    # The log
+
+    def replay(self, key: RecordKey | Undecoded, value: RecordValue | Undecoded | None) -> None:
+        """Apply a record that is in the log, at load or right after it was written."""
+        self._state.replay(key, value)
+
+    def replay_transactional(
+        self, producer_id: int, key: RecordKey | Undecoded, value: RecordValue | Undecoded | None
+    ) -> None:
+        """Apply a record of a transactional batch."""
+        self._state.replay_transactional(producer_id, key, value)
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """Apply a transaction's marker."""
+        self._state.end_transaction(producer_id, commit=commit)
+
+    @property
+    def skipped_records(self) -> int:
+        """Records that replay could make nothing of."""
+        return self._state.skipped
+
+    def durable_state(self) -> dict[str, Any]:
+        """All that a restart keeps, as plain values to compare."""
+        return self._state.snapshot()
+
+    # Life
+
+    def load_finished(self, monotonic: float, now_ms: int) -> None:
+        """The log is read: members of groups that were stable have a session's time to report.
+
+        A group that is larger than now allowed is rebalanced, and loses those who come last.
+        """
+        self._clock = RetentionClock(monotonic, now_ms)
+        self._schedule_expiration(monotonic)
+        step = Step(monotonic, now_ms)
+        for group in self._state.groups.values():
+            if (
+                not isinstance(group, ClassicGroup)
+                or group.value is None
+                or not group.value.members
+            ):
+                continue
+            rebalance = group.rebalance = group.membership()
+            for member in rebalance.members.values():
+                self._phases.extend_session(group, member, monotonic)
+            if len(rebalance.members) > self._config.max_size:
+                self._phases.prepare(group, rebalance, step)
+
+    def unload(self) -> tuple[tuple[Hashable, Response], ...]:
+        """The partition moves away: answers to everything that is parked."""
+        released: list[tuple[Hashable, Response]] = []
+        error = ErrorCode.NOT_COORDINATOR
+        for group in self._state.groups.values():
+            if not isinstance(group, ClassicGroup) or group.rebalance is None:
+                continue
+            for member in group.rebalance.members.values():
+                if member.awaiting_join is not None:
+                    response = JoinGroupResponse(error_code=error, member_id=member.member_id)
+                    released.append((member.awaiting_join, response))
+                if member.awaiting_sync is not None:
+                    released.append((member.awaiting_sync, SyncGroupResponse(error_code=error)))
+            group.rebalance = None
+        self._phases.timers.clear()
+        return tuple(released)

@@ -1,0 +1,95 @@
+"""The states of a classic group: every transition, and what a group does in each state.
+
+Everything that moves a group from state to state goes through `next_state`, and so through the table;
+the diagram in the documentation is drawn from the same table. What it takes for an event to happen is
+decided in coterie.coordinator.phases.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from coterie.protocol.group_state import GroupState
+
+__all__ = ["ACTIONS", "TRANSITIONS", "Event", "diagram", "next_state"]
+
+
+class Event(StrEnum):
+    """What happens to a group; the value is the label in the diagram."""
+
+    REBALANCE = "a member joins, changes, leaves or fails"
+    ALL_JOINED = "members have joined"
+    ALL_LEFT = "no member is left"
+    ASSIGNED = "the leader's assignment is stored"
+    REMOVED = "deleted, expired or moved away"
+
+
+#: Kafka's ClassicGroupState.validPreviousStates, read forwards.
+TRANSITIONS: Final[dict[GroupState, dict[Event, GroupState]]] = {
+    GroupState.EMPTY: {
+        Event.REBALANCE: GroupState.PREPARING_REBALANCE,
+        Event.REMOVED: GroupState.DEAD,
+    },
+    GroupState.PREPARING_REBALANCE: {
+        Event.ALL_JOINED: GroupState.COMPLETING_REBALANCE,
+        Event.ALL_LEFT: GroupState.EMPTY,
+        Event.REMOVED: GroupState.DEAD,
+    },
+    GroupState.COMPLETING_REBALANCE: {
+        Event.ASSIGNED: GroupState.STABLE,
+        Event.REBALANCE: GroupState.PREPARING_REBALANCE,
+        Event.REMOVED: GroupState.DEAD,
+    },
+    GroupState.STABLE: {
+        Event.REBALANCE: GroupState.PREPARING_REBALANCE,
+        Event.REMOVED: GroupState.DEAD,
+    },
+    GroupState.DEAD: {},
+}
+
+#: What a group does in each state. Offsets may be fetched in all of them.
+ACTIONS: Final[dict[GroupState, tuple[str, ...]]] = {
+    GroupState.EMPTY: (
+        "answers a new member's JoinGroup as usual",
+        "answers SyncGroup, Heartbeat and LeaveGroup with UNKNOWN_MEMBER_ID",
+        "takes offset commits without a generation, refuses others with UNKNOWN_MEMBER_ID",
+        "lets all offsets expire, counted from when it became empty, and goes with the last one",
+    ),
+    GroupState.PREPARING_REBALANCE: (
+        "parks JoinGroup until all members have joined again or the rebalance timeout is over",
+        "answers SyncGroup and Heartbeat with REBALANCE_IN_PROGRESS",
+        "takes offset commits of the generation that ends",
+        "lets no offset expire",
+    ),
+    GroupState.COMPLETING_REBALANCE: (
+        "parks SyncGroup until the leader's has come",
+        "answers Heartbeat as usual: members begin with it as soon as they have joined",
+        "answers offset commits with REBALANCE_IN_PROGRESS",
+        "lets no offset expire",
+    ),
+    GroupState.STABLE: (
+        "answers Heartbeat as usual, SyncGroup with the assignment",
+        "answers JoinGroup of an unchanged follower with the current generation",
+        "takes offset commits of the current generation",
+        "lets offsets of topics expire that no consumer subscribes to",
+    ),
+    GroupState.DEAD: ("is gone: every request is answered as for an unknown group",),
+}
+
+
+def next_state(state: GroupState, event: Event) -> GroupState:
+    """Where an event leads; an event that cannot happen in a state is a mistake of the coordinator."""
+    try:
+        return TRANSITIONS[state][event]
+    except KeyError:
+        raise AssertionError(f"a group in state {state} does not expect: {event}") from None
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram."""
+    lines = ["stateDiagram-v2", f"    [*] --> {GroupState.EMPTY}"]
+    for state, events in TRANSITIONS.items():
+        lines += [f"    {state} --> {target}: {event}" for event, target in events.items()]
+    lines.append(f"    {GroupState.DEAD} --> [*]")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,196 @@
+"""One broker: a listener, its connections, and the table of what it serves.
+
+Brokers of a cluster live in one event loop and share its metadata and partitions; what a broker owns is
+its connections, its coordinators and its faults. Who leads what is decided by the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from coterie.error_codes import ErrorCode
+from coterie.protocol.api import ApiKey
+from coterie.protocol.codec import encode
+from coterie.protocol.frames import frame
+from coterie.protocol.messages.headers import RequestHeader, ResponseHeader
+from coterie.protocol.messages.session import ApiVersion, ApiVersionsResponse
+from coterie.server.calls import Answer, Call
+from coterie.server.connection import Connection
+from coterie.server.faults import Fault, Faults
+from coterie.server.group_service import GroupService
+from coterie.server.refusals import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from coterie.server.cluster import Cluster
+
+__all__ = ["Broker"]
+
+log = logging.getLogger("coterie.server")
+
+
+class Broker:
+    """Serves requests on one address. `served` may be narrower than what Coterie can do (`max_versions`)."""
+
+    def __init__(self, cluster: Cluster, node_id: int, served: Mapping[ApiKey, Answer]) -> None:
+        self.cluster = cluster
+        self.node_id = node_id
+        self.served = dict(served)
+        self.config = cluster.config
+        self.clock = cluster.clock
+        self.loop = asyncio.get_running_loop()
+        self.host = ""
+        self.port = 0
+        self.paused = False
+        self.faults = Faults()
+        self.groups = GroupService(self)
+        #: What happened, for people and tests: requests by API, connections closed by reason.
+        self.requests: Counter[str] = Counter()
+        self.closed: Counter[str] = Counter()
+        self._server: asyncio.Server | None = None
+        self._connections: set[Connection] = set()
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._server is not None
+
+    # -- life -----------------------------------------------------------------------------------------
+
+    async def listen(self, host: str, port: int) -> None:
+        """Open the listener; port 0 takes a free one and keeps it across restarts of the broker."""
+        self._server = await self.loop.create_server(
+            lambda: Connection(self), host, port, family=socket.AF_INET, reuse_address=True
+        )
+        self.host, self.port = self._server.sockets[0].getsockname()[:2]
+        self._sweep()
+
+    async def stop(self) -> None:
+        """Stop accepting, let answers that are due leave, close."""
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        # One turn of the loop, so that what was answered a moment ago is written.
+        await asyncio.sleep(0)
+        for connection in list(self._connections):
+            connection.close("the broker stops")
+
+    def kill(self) -> None:
+        """Be gone, as after kill -9: no answer leaves any more."""
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for connection in list(self._connections):
+            connection.abort()
+
+    def pause(self) -> None:
+        """Hear nothing for a while, like a stopped process; what was sent meanwhile is served later."""
+        self._set_paused(paused=True)
+
+    def resume(self) -> None:
+        self._set_paused(paused=False)
+
+    def _set_paused(self, *, paused: bool) -> None:
+        self.paused = paused
+        for connection in self._connections:
+            connection.regulate()
+
+    # -- connections ----------------------------------------------------------------------------------
+
+    def admit(self, connection: Connection) -> str | None:
+        """Take a new connection in, or say why not."""
+        self._connections.add(connection)
+        if len(self._connections) > self.config.max_connections:
+            return "too many connections"
+        same = sum(each.address == connection.address for each in self._connections)
+        if same > self.config.max_connections_per_ip:
+            return "too many connections from one address"
+        if self.paused:
+            connection.regulate()
+        return None
+
+    def forget(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+
+    def closing(self, connection: Connection, reason: str) -> None:
+        self.closed[reason] += 1
+        # One line per reason until it doubles: a client that fails in a loop must not fill the disk.
+        if self.closed[reason].bit_count() == 1:
+            log.info(
+                "broker %d closed a connection from %s: %s (%d so far)",
+                self.node_id,
+                connection.address,
+                _printable(reason),
+                self.closed[reason],
+            )
+
+    def _sweep(self) -> None:
+        """End connections that are overdue. One timer for all: deadlines here are in seconds."""
+        now = self.clock.monotonic()
+        for connection in list(self._connections):
+            reason = connection.overdue(now)
+            if reason is not None:
+                connection.close(reason)
+        self._sweeper = self.loop.call_later(1, self._sweep)
+
+    # -- requests -------------------------------------------------------------------------------------
+
+    def serve(self, call: Call, answer: Answer) -> None:
+        """Hand a request to its handler; what the handler returns is the answer."""
+        self.requests[call.api.name] += 1
+        if self.faults:
+            fault = self.faults.take(call.api, call.request)
+            if fault is not None:
+                self._strike(call, answer, fault)
+                return
+        self._run(call, answer)
+
+    def _run(self, call: Call, answer: Answer) -> None:
+        try:
+            response = answer.handler(self, call, call.request)
+        except Exception:  # one bad request must not end the server, nor its connection's others
+            log.exception("broker %d failed on %s v%d", self.node_id, call.api.name, call.version)
+            response = self.refuse(call, ErrorCode.UNKNOWN_SERVER_ERROR)
+        if response is not None:
+            call.answer(response)
+
+    def refuse(self, call: Call, error: ErrorCode) -> Any:
+        """The answer that says an error for everything the request named."""
+        return refusal(call.request, call.api.response, call.version, error)
+
+    def _strike(self, call: Call, answer: Answer, fault: Fault) -> None:
+        if fault.delay_ms:
+            again = Fault(error_code=fault.error_code, drop=fault.drop, close=fault.close)
+            self.loop.call_later(fault.delay_ms / 1000, self._strike, call, answer, again)
+        elif fault.close:
+            call.connection.close("a fault was asked for")
+        elif fault.error_code is not None:
+            call.answer(self.refuse(call, ErrorCode.of(fault.error_code)))
+        elif not fault.drop:
+            self._run(call, answer)
+
+    def unsupported_api_versions(self, header: RequestHeader) -> bytes:
+        """The answer to ApiVersions in a version from the future: in version 0, with error 35 (KIP-511)."""
+        row = self.served[ApiKey.API_VERSIONS]
+        response = ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION,
+            api_keys=(ApiVersion(ApiKey.API_VERSIONS, row.lowest, row.highest),),
+        )
+        head = encode(ResponseHeader(correlation_id=header.correlation_id), 0)
+        return frame(head + encode(response, 0))
+
+
+def _printable(text: str) -> str:
+    """Text that came from outside, fit for one line of a log."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -1,0 +1,93 @@
+"""One request on its way through a broker, and the ways in which it can be answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coterie.protocol.api import ApiKey
+from coterie.protocol.frames import encode_response
+from coterie.protocol.messages.headers import RequestHeader
+from coterie.protocol.schema import Request, Response
+from coterie.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from coterie.server.broker import Broker
+    from coterie.server.committer import CommitRound
+    from coterie.server.connection import Connection
+    from coterie.server.slots import Slot
+
+__all__ = ["Answer", "Call", "Handler"]
+
+
+class Call:
+    """A request, who sent it, and the slot that its answer belongs to.
+
+    A handler returns the response, or None and answers later by `answer` or `answer_when_durable`;
+    exactly one answer per call. As an object it is its own identity: the coordinator parks calls by it.
+    """
+
+    __slots__ = ("api", "connection", "header", "request", "slot", "version")
+
+    def __init__(
+        self,
+        connection: Connection,
+        api: ApiKey,
+        header: RequestHeader,
+        request: Request,
+        slot: Slot,
+    ) -> None:
+        self.connection = connection
+        self.api = api
+        self.header = header
+        self.version = header.request_api_version
+        self.request = request
+        self.slot = slot
+
+    @property
+    def client_id(self) -> str:
+        return self.header.client_id or ""
+
+    @property
+    def client_host(self) -> str:
+        return self.connection.client_host
+
+    def encode(self, response: Response) -> bytes:
+        return encode_response(response, self.version, correlation_id=self.header.correlation_id)
+
+    def answer(self, response: Response) -> None:
+        """Answer now; the bytes leave when all earlier requests of the connection are answered."""
+        self.slot.data = self.encode(response)
+        self.connection.answered()
+
+    def no_answer(self) -> None:
+        """A request that wants none: Produce with acks 0."""
+        self.slot.data = b""
+        self.connection.answered()
+
+    def answer_when_durable(
+        self, round_: CommitRound, response: Response, failed: Callable[[StorageError], Response]
+    ) -> None:
+        """Answer when a round is on disk, or with what `failed` makes of the reason it never will be.
+
+        The response is encoded now, so that the end of a round only hands out bytes.
+        """
+        data = self.encode(response)
+
+        def done(error: StorageError | None) -> None:
+            self.slot.data = data if error is None else self.encode(failed(error))
+            self.connection.answered()
+
+        round_.when_durable(done)
+
+
+#: Given the request once more, typed as the API's own: the dispatch table pairs the two.
+Handler = Callable[["Broker", Call, Any], Response | None]
+
+
+class Answer(NamedTuple):
+    """How one API is served: the lowest and highest version, and by what."""
+
+    lowest: int
+    highest: int
+    handler: Handler

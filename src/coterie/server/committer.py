@@ -1,0 +1,140 @@
+"""Group commit: everything staged while a write was under way goes to disk together, with one sync.
+
+    ticket = committer.stage(log, batch)      # in the event loop; the batch has its offsets now
+    ticket.round.when_durable(callback)       # called in the event loop once the round is on disk
+
+One committer belongs to one data directory. The worker thread only writes bytes; what readers see moves
+in the event loop, when a round is published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from coterie.storage.config import Durability
+from coterie.storage.data_directory import DataDirectory
+from coterie.storage.data_directory import Round as SealedRound
+from coterie.storage.errors import StorageBroken, StorageError, StorageFull
+from coterie.storage.partition_log import PartitionLog
+
+__all__ = ["CommitRound", "Committer"]
+
+#: Called with None when the round is durable, or with the reason why it never will be.
+Callback = Callable[[StorageError | None], None]
+
+
+class CommitRound:
+    """Batches that become durable together, and who waits for that."""
+
+    __slots__ = ("_callbacks", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._callbacks: list[Callback] = []
+
+    def when_durable(self, callback: Callback) -> None:
+        """Rounds end once; a callback for one that has ended is called by nobody, so ask `done` first."""
+        self._callbacks.append(callback)
+
+    def end(self, error: StorageError | None) -> None:
+        self.done = True
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(error)
+
+
+class Committer:
+    """Stages batches and drives rounds. After `StorageBroken` nothing is ever acknowledged again."""
+
+    def __init__(
+        self,
+        directory: DataDirectory,
+        durability: Durability,
+        *,
+        on_broken: Callable[[StorageError], None],
+    ) -> None:
+        self.directory = directory
+        self.broken: StorageError | None = None
+        self._on_broken = on_broken
+        self._open = CommitRound()
+        self._under_way: CommitRound | None = None
+        self._kicked = False
+        self._loop = asyncio.get_running_loop()
+        # Without a sync a write is a copy into the page cache: not worth a thread's round trip.
+        self._executor = (
+            ThreadPoolExecutor(1, thread_name_prefix="coterie-commit")
+            if durability is Durability.FSYNC
+            else None
+        )
+
+    def stage(
+        self, log: PartitionLog, batch: bytes, leader_epoch: int = 0
+    ) -> tuple[int, CommitRound]:
+        """Give a batch its offsets; the round tells when it is durable."""
+        if self.broken is not None:
+            raise self.broken
+        base_offset = self.directory.stage(log, batch, leader_epoch)
+        if not self._kicked and self._under_way is None:
+            self._kicked = True
+            # At the end of this turn of the loop, so that all that has arrived goes together.
+            self._loop.call_soon(self._kick)
+        return base_offset, self._open
+
+    @property
+    def idle(self) -> bool:
+        return self._under_way is None and not self._kicked
+
+    def _kick(self) -> None:
+        self._kicked = False
+        sealed = self.directory.seal()
+        if sealed is None:
+            return
+        self._under_way, self._open = self._open, CommitRound()
+        if self._executor is None:
+            self._finish(sealed, self._write(sealed))
+        else:
+            future = self._loop.run_in_executor(self._executor, self._write, sealed)
+            future.add_done_callback(lambda done: self._finish(sealed, done.result()))
+
+    def _write(self, sealed: SealedRound) -> StorageError | None:
+        try:
+            self.directory.write(sealed)
+        except StorageError as error:
+            return error
+        return None
+
+    def _finish(self, sealed: SealedRound, error: StorageError | None) -> None:
+        round_, self._under_way = self._under_way or CommitRound(), None
+        if error is None:
+            self.directory.publish(sealed)
+            round_.end(None)
+        else:
+            self._fail(round_, error)
+        if not self._kicked:
+            self._kick()
+
+    def _fail(self, round_: CommitRound, error: StorageError) -> None:
+        """What was staged behind a failed round built on it, so all of it goes."""
+        if not isinstance(error, StorageFull):
+            self.broken = error if isinstance(error, StorageBroken) else StorageBroken(str(error))
+        self.directory.rollback()
+        later, self._open = self._open, CommitRound()
+        round_.end(error)
+        later.end(error)
+        if self.broken is not None:
+            self._on_broken(self.broken)
+
+    async def drain(self) -> None:
+        """Wait until nothing is staged or being written."""
+        while not self.idle:
+            ended = asyncio.Event()
+            (self._under_way or self._open).when_durable(lambda _error, ended=ended: ended.set())  # type: ignore[misc]
+            await ended.wait()
+
+    async def close(self) -> None:
+        await self.drain()
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+        self.directory.close()

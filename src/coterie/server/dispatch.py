@@ -1,0 +1,61 @@
+"""The table of what a broker serves: for each API its versions and its handler.
+
+The API table in the documentation is generated from this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from coterie.errors import CoterieError
+from coterie.protocol.api import ApiKey
+from coterie.protocol.catalog import find_api
+from coterie.server.calls import Answer, Handler
+from coterie.server.handlers import cluster, configs, groups, session, topics
+
+__all__ = ["HANDLERS", "served_apis"]
+
+HANDLERS: Final[dict[ApiKey, Handler]] = {
+    ApiKey.METADATA: cluster.metadata,
+    ApiKey.OFFSET_COMMIT: groups.about_one_group,
+    ApiKey.OFFSET_FETCH: groups.offset_fetch,
+    ApiKey.FIND_COORDINATOR: cluster.find_coordinator,
+    ApiKey.JOIN_GROUP: groups.about_one_group,
+    ApiKey.HEARTBEAT: groups.about_one_group,
+    ApiKey.LEAVE_GROUP: groups.about_one_group,
+    ApiKey.SYNC_GROUP: groups.about_one_group,
+    ApiKey.DESCRIBE_GROUPS: groups.describe_groups,
+    ApiKey.LIST_GROUPS: groups.list_groups,
+    ApiKey.API_VERSIONS: session.api_versions,
+    ApiKey.CREATE_TOPICS: topics.create_topics,
+    ApiKey.DELETE_TOPICS: topics.delete_topics,
+    ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+    ApiKey.CREATE_PARTITIONS: topics.create_partitions,
+    ApiKey.DELETE_GROUPS: groups.delete_groups,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: topics.list_partition_reassignments,
+    ApiKey.OFFSET_DELETE: groups.about_one_group,
+    ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_topic_partitions,
+}
+
+#: Where fewer versions are served than the protocol has.
+_NARROWER: Final[dict[ApiKey, tuple[int, int]]] = {
+    ApiKey.INIT_PRODUCER_ID: (0, 5),  # 6 is unstable in Kafka 4.3 and not advertised there either
+}
+
+
+def served_apis(max_versions: Mapping[str, int]) -> dict[ApiKey, Answer]:
+    """The rows of one broker; `max_versions` makes it an older one, by API name."""
+    caps = {find_api(name): version for name, version in max_versions.items()}
+    unserved = [api.api_name for api in caps if api not in HANDLERS]
+    if unserved:
+        raise CoterieError(f"{unserved[0]} is not served, so it cannot be limited")
+    rows: dict[ApiKey, Answer] = {}
+    for api, handler in sorted(HANDLERS.items()):
+        lowest, highest = _NARROWER.get(api, api.versions)
+        highest = min(highest, caps.get(api, highest))
+        if highest >= lowest:
+            rows[api] = Answer(lowest, highest, handler)
+    return rows

@@ -1,0 +1,335 @@
+"""The coordinators of one broker: which shards it leads, and the way of a request through one.
+
+A request's way: find the shard → the shard's handler (pure) → records staged as one batch → replayed →
+the answer leaves when the batch is durable. A read has nothing to write, but what it saw may not be
+durable yet: its answer waits for the round of the last batch of its shard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, cast
+
+from coterie.coordinator.outcome import Outcome, RequestContext
+from coterie.coordinator.partitioner import partition_for
+from coterie.coordinator.shard import CoordinatorShard
+from coterie.error_codes import ErrorCode
+from coterie.protocol.group_records import decode_record, encode_key, encode_value
+from coterie.protocol.records import (
+    ControlRecordType,
+    RecordBatch,
+    build_batch,
+    decode_control_record,
+)
+from coterie.protocol.schema import Response
+from coterie.protocol.types import Uuid
+from coterie.server.calls import Call
+from coterie.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from coterie.server.broker import Broker
+    from coterie.server.committer import CommitRound
+    from coterie.server.partitions import Partition
+
+__all__ = ["GroupService", "HostedShard"]
+
+#: Batches replayed between two turns of the event loop while a shard loads.
+_LOAD_SLICE = 200
+
+
+class HostedShard:
+    """A shard that this broker leads, with its log."""
+
+    __slots__ = ("last_round", "loaded", "loading", "partition", "shard")
+
+    def __init__(self, shard: CoordinatorShard, partition: Partition) -> None:
+        self.shard = shard
+        self.partition = partition
+        self.loaded = False
+        self.loading: asyncio.Task[None] | None = None
+        #: The round of the newest batch; an answer may not leave before it is durable.
+        self.last_round: CommitRound | None = None
+
+
+class GroupService:
+    """The group coordinator of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._shards: dict[int, HostedShard] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = float("inf")
+
+    # -- leadership -----------------------------------------------------------------------------------
+
+    def lead(self, partition: Partition) -> None:
+        """Become the coordinator of a partition: load it; until then it answers that it is loading."""
+        shard = CoordinatorShard(partition.index, self._broker.config.group)
+        hosted = HostedShard(shard, partition)
+        self._shards[partition.index] = hosted
+        if partition.log.log_end_offset == partition.log.log_start_offset:
+            self._loaded(hosted)
+        else:
+            hosted.loading = self._broker.loop.create_task(self._load(hosted))
+
+    def leads(self, index: int) -> bool:
+        return index in self._shards
+
+    def resign(self, index: int) -> None:
+        """Stop being the coordinator; parked requests learn that they must look elsewhere."""
+        hosted = self._shards.pop(index, None)
+        if hosted is None:
+            return
+        if hosted.loading is not None:
+            hosted.loading.cancel()
+        for token, response in hosted.shard.unload():
+            cast("Call", token).answer(response)
+
+    def resign_all(self) -> None:
+        for index in list(self._shards):
+            self.resign(index)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def settled(self) -> None:
+        """Wait until nothing loads."""
+        loading = [hosted.loading for hosted in self._shards.values() if hosted.loading]
+        if loading:
+            await asyncio.wait(loading)
+
+    async def _load(self, hosted: HostedShard) -> None:
+        """Replay the log, a slice per turn of the loop."""
+        for count, batch in enumerate(hosted.partition.log.batches(), 1):
+            replay_batch(hosted.shard, batch)
+            if count % _LOAD_SLICE == 0:
+                await asyncio.sleep(0)
+        self._loaded(hosted)
+
+    def _loaded(self, hosted: HostedShard) -> None:
+        clock = self._broker.clock
+        hosted.shard.load_finished(clock.monotonic(), clock.now_ms())
+        hosted.loaded = True
+        hosted.loading = None
+        self._schedule(hosted.shard)
+
+    def _reload(self, hosted: HostedShard) -> None:
+        """An append failed: what the shard believes is no longer what the log says."""
+        if self._shards.get(hosted.partition.index) is hosted:
+            self.resign(hosted.partition.index)
+            self.lead(hosted.partition)
+
+    # -- finding --------------------------------------------------------------------------------------
+
+    def find(self, group_id: str) -> HostedShard | ErrorCode:
+        """The shard of a group, or why it cannot be asked here and now."""
+        count = self._broker.cluster.offsets_partitions
+        if count == 0:
+            return ErrorCode.NOT_COORDINATOR
+        hosted = self._shards.get(partition_for(group_id, count))
+        if hosted is None:
+            return ErrorCode.NOT_COORDINATOR
+        return hosted if hosted.loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def hosted(self) -> list[HostedShard]:
+        return list(self._shards.values())
+
+    # -- requests -------------------------------------------------------------------------------------
+
+    def context(self, call: Call) -> RequestContext:
+        clock = self._broker.clock
+        return RequestContext(
+            now_ms=clock.now_ms(),
+            monotonic=clock.monotonic(),
+            api_version=call.version,
+            client_id=call.client_id,
+            client_host=call.client_host,
+            token=call,
+            new_member_id=_new_member_id,
+            topics=self._broker.cluster.metadata,
+        )
+
+    def handle(self, call: Call, group_id: str) -> Response | None:
+        """A request about one group: the whole way."""
+        hosted = self.find(group_id)
+        if isinstance(hosted, ErrorCode):
+            return cast("Response", self._broker.refuse(call, hosted))
+        outcome = hosted.shard.handle(call.request, self.context(call))
+        self.settle(hosted, outcome, call)
+        return None
+
+    def settle(self, hosted: HostedShard, outcome: Outcome, call: Call | None = None) -> None:
+        """Write and replay what a step wants written, and answer whom it answers."""
+        answers = list(outcome.released)
+        if call is not None and outcome.response is not None:
+            answers.append((call, outcome.response))
+        if outcome.records and not self._write(hosted, outcome):
+            self._refuse_all([token for token, _ in answers])
+            return
+        self._answer(hosted, answers)
+        self._schedule(hosted.shard)
+
+    def _write(self, hosted: HostedShard, outcome: Outcome) -> bool:
+        try:
+            self.append(hosted, outcome)
+        except StorageError:
+            self._reload(hosted)
+            return False
+        return True
+
+    def append(self, hosted: HostedShard, outcome: Outcome) -> None:
+        """Stage the records of an outcome as one batch, and replay them."""
+        now = self._broker.clock.now_ms()
+        _, hosted.last_round = hosted.partition.append(encode_outcome(outcome, now))
+        shard = hosted.shard
+        if outcome.producer_id >= 0:
+            for record in outcome.records:
+                shard.replay_transactional(outcome.producer_id, record.key, record.value)
+        else:
+            for record in outcome.records:
+                shard.replay(record.key, record.value)
+
+    def _answer(self, hosted: HostedShard, answers: list[tuple[Hashable, Response]]) -> None:
+        round_ = hosted.last_round
+        if round_ is None or round_.done:
+            for token, response in answers:
+                cast("Call", token).answer(response)
+            return
+        for token, response in answers:
+            call = cast("Call", token)
+            call.answer_when_durable(round_, response, self._failed(hosted, call))
+
+    def _failed(self, hosted: HostedShard, call: Call) -> Callable[[StorageError], Response]:
+        def failed(_error: StorageError) -> Response:
+            self._reload(hosted)
+            return cast("Response", self._broker.refuse(call, self._storage_error()))
+
+        return failed
+
+    def _storage_error(self) -> ErrorCode:
+        """Full disks pass; a broken one does not, and the group must find another coordinator."""
+        broken = any(hosted.partition.committer.broken for hosted in self._shards.values())
+        return ErrorCode.NOT_COORDINATOR if broken else ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    def _refuse_all(self, tokens: list[Hashable]) -> None:
+        for token in tokens:
+            call = cast("Call", token)
+            call.answer(self._broker.refuse(call, self._storage_error()))
+
+    def answer_reads(self, call: Call, shards: Iterable[HostedShard], response: Response) -> None:
+        """Answer a question about several shards once all that it saw is durable."""
+        rounds = {
+            h.last_round for h in shards if h.last_round is not None and not h.last_round.done
+        }
+        left = len(rounds)
+        if not left:
+            call.answer(response)
+            return
+        data = call.encode(response)
+
+        def done(_error: StorageError | None) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                call.slot.data = data
+                call.connection.answered()
+
+        for round_ in rounds:
+            round_.when_durable(done)
+
+    def answer_writes(self, call: Call, shards: list[HostedShard], response: Response) -> None:
+        """Answer a change in several shards once all of it is durable, or refuse the whole of it."""
+        rounds = {
+            h.last_round for h in shards if h.last_round is not None and not h.last_round.done
+        }
+        left, failed = len(rounds), False
+        if not left:
+            call.answer(response)
+            return
+
+        def done(error: StorageError | None) -> None:
+            nonlocal left, failed
+            left -= 1
+            failed = failed or error is not None
+            if not left:
+                refused = self._broker.refuse(call, self._storage_error()) if failed else response
+                call.answer(refused)
+
+        for round_ in rounds:
+            round_.when_durable(done)
+
+    def topic_deleted(self, name: str, topic_id: Uuid) -> None:
+        """Offsets of a topic go with it."""
+        for hosted in self._shards.values():
+            if hosted.loaded:
+                self.settle(hosted, hosted.shard.forget_topic(name, topic_id))
+
+    # -- time -----------------------------------------------------------------------------------------
+
+    def _schedule(self, shard: CoordinatorShard) -> None:
+        deadline = shard.next_deadline()
+        if deadline is None or deadline >= self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = deadline
+        delay = max(0.0, deadline - self._broker.clock.monotonic())
+        self._timer = self._broker.loop.call_later(delay, self._tick)
+
+    def _tick(self) -> None:
+        """Fire what is due. Requests that arrived before this turn were handled before it: a broker
+        that was stopped for a while hears its members' heartbeats before it counts them out."""
+        clock = self._broker.clock
+        self._timer, self._timer_at = None, float("inf")
+        for hosted in list(self._shards.values()):
+            if hosted.loaded:
+                for outcome in hosted.shard.tick(clock.monotonic(), clock.now_ms()):
+                    self.settle(hosted, outcome)
+                self._schedule(hosted.shard)
+
+
+def encode_outcome(outcome: Outcome, now_ms: int) -> bytes:
+    """The batch that Kafka's coordinator would write: sequence 0 without a producer, or transactional."""
+    records = [
+        (
+            encode_key(record.key),
+            None if record.value is None else encode_value(record.value, record.version),
+            now_ms,
+            (),
+        )
+        for record in outcome.records
+    ]
+    if outcome.producer_id >= 0:
+        like = RecordBatch(
+            attributes=0x10,
+            producer_id=outcome.producer_id,
+            producer_epoch=outcome.producer_epoch,
+            base_sequence=-1,
+        )
+    else:
+        like = _PLAIN
+    return build_batch(records, like).encode()
+
+
+_PLAIN = RecordBatch(base_sequence=0)
+
+
+def replay_batch(shard: CoordinatorShard, batch: RecordBatch) -> None:
+    """One batch of the log into a shard: records, transactional records, or the end of a transaction."""
+    records = batch.records()
+    if batch.is_control:
+        marker = decode_control_record(records[0]).type
+        if marker in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
+            shard.end_transaction(batch.producer_id, commit=marker is ControlRecordType.COMMIT)
+        return
+    for record in records:
+        key, value = decode_record(record.key, record.value)
+        if batch.is_transactional:
+            shard.replay_transactional(batch.producer_id, key, value)
+        else:
+            shard.replay(key, value)
+
+
+def _new_member_id(prefix: str) -> str:
+    return f"{prefix}-{uuid.uuid4()}"

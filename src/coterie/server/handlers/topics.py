@@ -1,0 +1,219 @@
+"""Topics: create, delete, grow, describe; and the settings of topics and brokers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.error_codes import ErrorCode
+from coterie.protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from coterie.protocol.schema import Response
+from coterie.protocol.types import Uuid
+from coterie.server.handlers.cluster import ALL_TOPIC_OPERATIONS
+from coterie.server.metadata import TopicMetadata, why_bad_name
+from coterie.server.topic_configs import effective_configs, why_bad_config
+
+if TYPE_CHECKING:
+    from coterie.server.broker import Broker
+    from coterie.server.calls import Call
+
+__all__ = [
+    "create_partitions",
+    "create_topics",
+    "delete_topics",
+    "describe_topic_partitions",
+    "list_partition_reassignments",
+]
+
+_DEFAULT_CONFIG, _DYNAMIC_TOPIC_CONFIG = 5, 1
+
+
+def create_topics(broker: Broker, call: Call, request: CreateTopicsRequest) -> Response:
+    """CreateTopics 2-7."""
+    results = []
+    for wanted in request.topics:
+        error, message = _why_not_create(broker, wanted)
+        if error is not ErrorCode.NONE:
+            results.append(
+                CreatableTopicResult(name=wanted.name, error_code=error, error_message=message)
+            )
+            continue
+        partitions = _partition_count(broker, wanted)
+        configs = {each.name: each.value or "" for each in wanted.configs}
+        if request.validate_only:
+            topic = TopicMetadata(wanted.name, bytes(16), [], configs)
+        else:
+            topic = broker.cluster.create_topic(wanted.name, partitions, configs)
+        results.append(_created(topic, partitions))
+    return CreateTopicsResponse(topics=tuple(results))
+
+
+def _partition_count(broker: Broker, wanted: CreatableTopic) -> int:
+    if wanted.assignments:
+        return len(wanted.assignments)
+    return broker.config.num_partitions if wanted.num_partitions == -1 else wanted.num_partitions
+
+
+def _why_not_create(broker: Broker, wanted: CreatableTopic) -> tuple[ErrorCode, str]:
+    bad_name = why_bad_name(wanted.name)
+    if bad_name:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION, bad_name
+    if wanted.name in broker.cluster.metadata:
+        return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists."
+    if _partition_count(broker, wanted) < 1:
+        return (
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    bad_factor = _why_bad_replication(wanted.replication_factor, len(broker.cluster.alive()))
+    if bad_factor:
+        return ErrorCode.INVALID_REPLICATION_FACTOR, bad_factor
+    bad_config = why_bad_config({each.name: each.value or "" for each in wanted.configs})
+    if bad_config:
+        return ErrorCode.INVALID_CONFIG, bad_config
+    return ErrorCode.NONE, ""
+
+
+def _why_bad_replication(replicas: int, alive: int) -> str | None:
+    """A factor that a Kafka of this many brokers would refuse; there is one copy all the same."""
+    if replicas > alive:
+        return (
+            f"Unable to replicate the partition {replicas} time(s): The target replication factor of "
+            f"{replicas} cannot be reached because only {alive} broker(s) are registered."
+        )
+    if replicas < -1 or replicas == 0:
+        return "Replication factor must be larger than 0, or -1 to use the default value."
+    return None
+
+
+def _created(topic: TopicMetadata, partitions: int) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic.uuid,
+        error_message=None,
+        num_partitions=partitions,
+        replication_factor=1,
+        configs=tuple(
+            CreatableTopicConfigs(
+                name=name,
+                value=value,
+                config_source=_DYNAMIC_TOPIC_CONFIG if name in topic.configs else _DEFAULT_CONFIG,
+            )
+            for name, value in effective_configs(topic).items()
+        ),
+    )
+
+
+def delete_topics(broker: Broker, call: Call, request: DeleteTopicsRequest) -> Response:
+    """DeleteTopics 1-6: by name, or from version 6 by id."""
+    named: list[tuple[str | None, Uuid]] = [(name, Uuid.ZERO) for name in request.topic_names]
+    named += [(each.name, each.topic_id) for each in request.topics]
+    results = []
+    for name, topic_id in named:
+        metadata = broker.cluster.metadata
+        topic = metadata.topic(name) if name is not None else metadata.topic_with_id(topic_id)
+        if topic is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name else ErrorCode.UNKNOWN_TOPIC_ID
+            results.append(DeletableTopicResult(name, topic_id, error, error.message))
+        elif topic.is_internal:
+            error = ErrorCode.INVALID_REQUEST
+            results.append(DeletableTopicResult(topic.name, topic.uuid, error, error.message))
+        else:
+            broker.cluster.delete_topic(topic)
+            results.append(DeletableTopicResult(topic.name, topic.uuid, ErrorCode.NONE, None))
+    return DeleteTopicsResponse(responses=tuple(results))
+
+
+def create_partitions(broker: Broker, call: Call, request: CreatePartitionsRequest) -> Response:
+    """CreatePartitions 0-3."""
+    results = []
+    for wanted in request.topics:
+        topic = broker.cluster.metadata.topic(wanted.name)
+        error, message = _why_not_grow(topic, wanted)
+        if topic is not None and error is ErrorCode.NONE and not request.validate_only:
+            broker.cluster.create_partitions(topic, wanted.count)
+        results.append(CreatePartitionsTopicResult(wanted.name, error, message))
+    return CreatePartitionsResponse(results=tuple(results))
+
+
+def _why_not_grow(
+    topic: TopicMetadata | None, wanted: CreatePartitionsTopic
+) -> tuple[ErrorCode, str | None]:
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message
+    has = len(topic.partitions)
+    if wanted.count == has:
+        return ErrorCode.INVALID_PARTITIONS, f"Topic already has {has} partition(s)."
+    if wanted.count < has:
+        return ErrorCode.INVALID_PARTITIONS, (
+            f"The topic {wanted.name} currently has {has} partition(s); {wanted.count} would not be "
+            "an increase."
+        )
+    return ErrorCode.NONE, None
+
+
+def describe_topic_partitions(
+    broker: Broker, call: Call, request: DescribeTopicPartitionsRequest
+) -> Response:
+    """DescribeTopicPartitions 0: what Java's describeTopics asks."""
+    metadata = broker.cluster.metadata
+    names = sorted({each.name for each in request.topics}) or sorted(each.name for each in metadata)
+    topics = [_described(broker, name, metadata.topic(name)) for name in names]
+    return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=None)
+
+
+def _described(
+    broker: Broker, name: str, topic: TopicMetadata | None
+) -> DescribeTopicPartitionsResponseTopic:
+    if topic is None:
+        bad = ErrorCode.INVALID_TOPIC_EXCEPTION if why_bad_name(name) else None
+        return DescribeTopicPartitionsResponseTopic(
+            error_code=bad or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name
+        )
+    alive = broker.cluster.alive()
+    return DescribeTopicPartitionsResponseTopic(
+        name=name,
+        topic_id=topic.uuid,
+        is_internal=topic.is_internal,
+        partitions=tuple(
+            DescribeTopicPartitionsResponsePartition(
+                error_code=ErrorCode.NONE
+                if each.leader in alive
+                else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=index,
+                leader_id=each.leader,
+                leader_epoch=each.leader_epoch,
+                replica_nodes=(each.leader,) if each.leader >= 0 else (each.preferred_leader,),
+                isr_nodes=(each.leader,) if each.leader >= 0 else (),
+                eligible_leader_replicas=(),
+                last_known_elr=(),
+            )
+            for index, each in enumerate(topic.partitions)
+        ),
+        topic_authorized_operations=ALL_TOPIC_OPERATIONS,
+    )
+
+
+def list_partition_reassignments(
+    broker: Broker, call: Call, request: ListPartitionReassignmentsRequest
+) -> Response:
+    """ListPartitionReassignments 0: there is only one replica, so none is ever under way."""
+    return ListPartitionReassignmentsResponse(error_message=None)

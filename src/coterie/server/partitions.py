@@ -1,0 +1,66 @@
+"""The partitions of a cluster as they are served: their logs, who leads them, who waits for data.
+
+A log lives in the data directory of the broker that first led it. When leadership moves, the log stays
+and the new leader serves it from there: in one process that is as good as a replica, and instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coterie.server.committer import CommitRound, Committer
+from coterie.server.metadata import PartitionMetadata, TopicMetadata
+from coterie.storage.partition_log import PartitionLog
+
+__all__ = ["Partition"]
+
+
+class Partition:
+    """One partition, whoever leads it."""
+
+    __slots__ = ("_waiting", "committer", "index", "log", "metadata", "state", "topic")
+
+    def __init__(
+        self,
+        topic: TopicMetadata,
+        index: int,
+        metadata: PartitionMetadata,
+        log: PartitionLog,
+        committer: Committer,
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.metadata = metadata
+        self.log = log
+        self.committer = committer
+        #: What the data plane keeps beside the log (producers and their transactions), made when needed.
+        self.state: object | None = None
+        self._waiting: list[Callable[[], None]] = []
+
+    @property
+    def leader(self) -> int:
+        return self.metadata.leader
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.metadata.leader_epoch
+
+    def append(self, batch: bytes) -> tuple[int, CommitRound]:
+        """Stage an encoded batch; its base offset, and the round in which it becomes durable."""
+        base_offset, round_ = self.committer.stage(self.log, batch, self.leader_epoch)
+        if self._waiting:
+            round_.when_durable(lambda error: None if error else self._wake())
+        return base_offset, round_
+
+    def when_more(self, callback: Callable[[], None]) -> None:
+        """Call once when more can be read than now; for Fetch requests that wait."""
+        self._waiting.append(callback)
+
+    def stop_waiting(self, callback: Callable[[], None]) -> None:
+        if callback in self._waiting:
+            self._waiting.remove(callback)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback()

@@ -1,0 +1,313 @@
+"""All logs of a server under one directory: the door to storage.
+
+    .lock                               held by the running server, with its pid
+    coterie.meta                        format and durability, JSON
+    journal                             coterie.storage.journal; only with Durability.FSYNC
+    recovery-point-offset-checkpoint    up to where each log is durable in its segments (as in Kafka)
+    log-start-offset-checkpoint         log start offsets that DeleteRecords or retention moved (as in Kafka)
+    TOPIC-N/                            one partition: segments in Kafka's format, no index files
+    TOPIC-N-delete/                     a deleted partition on its way out
+
+Threads: one owner, the event loop's, and one worker. The worker writes bytes; what readers see changes in
+the owner's calls alone, so neither needs a lock for memory:
+
+    base_offset = data.stage(log, batch)    # owner: offsets assigned, no I/O, readers do not see it yet
+    sealed = data.seal()                    # owner: takes what is staged, by swapping a list
+    data.write(sealed)                      # worker: one write, one fdatasync; the owner goes on staging
+    data.publish(sealed)                    # owner: the high watermarks move, readers see the batches
+
+One round at a time. If `write` raises StorageFull, `rollback` instead of `publish`: everything staged, of
+this round and since, is gone, and the caller's own memory of it has to go too. After StorageBroken nothing
+is acknowledged any more; end the process. Opening, creating, deleting, retention and `close` do their I/O in
+the calling thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from coterie.storage.compaction import Cleaned, clean, dirty_ratio, swap
+from coterie.storage.config import DEFAULT_JOURNAL_BYTES, Durability, LogConfig
+from coterie.storage.crash_points import crash_point
+from coterie.storage.errors import OffsetOutOfRange, TornTail, UnknownPartition
+from coterie.storage.files import Buffer, FileSystem, OsFileSystem
+from coterie.storage.opening import DELETE_SUFFIX, Opened, Opening, remove_tree
+from coterie.storage.partition_log import PartitionLog, StagedBatch, TopicPartition
+from coterie.storage.small_files import LOG_START_OFFSETS, load_file, save_file, save_offsets
+
+__all__ = ["DataDirectory", "Round", "repair"]
+
+
+class Round:
+    """The staged batches of one group commit, sealed."""
+
+    __slots__ = ("_staged",)
+
+    def __init__(self, staged: list[StagedBatch]) -> None:
+        self._staged = staged
+
+    def __len__(self) -> int:
+        return len(self._staged)
+
+    @property
+    def staged(self) -> list[StagedBatch]:
+        return self._staged
+
+
+class DataDirectory:
+    """An open data directory; see the module for its threads. `open` makes one."""
+
+    def __init__(self, root: Path, fs: FileSystem, opened: Opened) -> None:
+        self.root = root
+        self.warnings = opened.warnings
+        self._fs = fs
+        self._lock = opened.lock
+        self._commit = opened.commit
+        self._logs = opened.logs
+        self._pending: list[StagedBatch] = []
+        self._sealed: Round | None = None
+
+    @classmethod
+    def open(
+        cls,
+        root: Path,
+        fs: FileSystem | None = None,
+        *,
+        durability: Durability = Durability.FSYNC,
+        config: LogConfig | None = None,
+        journal_bytes: int = DEFAULT_JOURNAL_BYTES,
+    ) -> DataDirectory:
+        """Lock a directory, recover its logs, and leave all of it durable.
+
+        All logs open with `config`; the caller then sets `log.config` from each topic's settings. What
+        recovery cut off is in `warnings`. Raises StorageLocked, StorageUnwritable, UnsupportedFormat,
+        StorageDamaged. An existing journal keeps its size.
+        """
+        fs = fs or OsFileSystem()
+        opening = Opening(
+            root=root,
+            fs=fs,
+            durability=durability,
+            config=config or LogConfig(),
+            journal_bytes=journal_bytes,
+        )
+        return cls(root, fs, opening.run())
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, PartitionLog]:
+        return MappingProxyType(self._logs)
+
+    def log(self, partition: TopicPartition) -> PartitionLog:
+        try:
+            return self._logs[partition]
+        except KeyError:
+            raise UnknownPartition(f"{self.root} has no {'-'.join(map(str, partition))}") from None
+
+    def create(
+        self, partitions: Iterable[TopicPartition], config: LogConfig | None = None
+    ) -> list[PartitionLog]:
+        """Make partitions, durably; one that exists is returned as it is."""
+        partitions = list(partitions)
+        new = [p for p in dict.fromkeys(partitions) if p not in self._logs]
+        directories = {partition: self.root / partition.directory_name for partition in new}
+        with self._commit.exclusive():
+            self._commit.guarded(lambda: self._make_directories(directories.values()))
+            for partition, path in directories.items():
+                self._logs[partition] = PartitionLog(
+                    self._fs, path, partition, config or LogConfig()
+                )
+        return [self._logs[partition] for partition in partitions]
+
+    def _make_directories(self, directories: Iterable[Path]) -> None:
+        for directory in directories:
+            self._fs.mkdir(directory)
+        crash_point("partition.after_mkdir")
+        self._fs.sync_directory(self.root)
+
+    def delete(self, partitions: Iterable[TopicPartition]) -> None:
+        """Delete partitions, durably, with all that is staged for them; UnknownPartition before any is."""
+        doomed = [self.log(partition) for partition in partitions]
+        with self._commit.exclusive():
+            # The journal names partitions: it must not know one that may be created again.
+            self._commit.forget(doomed)
+            self._commit.guarded(lambda: self._rename_away(doomed))
+            for log in doomed:
+                log.is_deleted = True
+                log.close()
+                del self._logs[log.partition]
+            self._pending = [staged for staged in self._pending if not staged.log.is_deleted]
+            self._commit.save_recovery_points()
+            self._save_start_offsets()
+        for log in doomed:
+            remove_tree(self._fs, _deleted_name(log.directory))
+
+    def _rename_away(self, doomed: Iterable[PartitionLog]) -> None:
+        for log in doomed:
+            target = _deleted_name(log.directory)
+            if self._fs.exists(target):
+                remove_tree(self._fs, target)
+            self._fs.rename(log.directory, target)
+            crash_point("partition.after_delete_rename")
+        self._fs.sync_directory(self.root)
+
+    def stage(self, log: PartitionLog, batch: Buffer, leader_epoch: int = 0) -> int:
+        """Give one encoded batch its offsets and put it into the next round; its base offset.
+
+        The batch is copied. RecordBatchError if it is not exactly one whole and undamaged batch.
+        """
+        self._commit.check()
+        staged = log.stage(batch, leader_epoch)
+        self._pending.append(staged)
+        return staged.place.base_offset
+
+    def seal(self) -> Round | None:
+        """Everything staged since the last time, for `write`; None if that is nothing."""
+        if self._sealed is not None:
+            raise RuntimeError("a round is sealed already: publish or roll it back first")
+        if not self._pending:
+            return None
+        self._sealed = Round(self._pending)
+        self._pending = []
+        return self._sealed
+
+    def write(self, sealed: Round) -> None:
+        """Make a round durable. The worker's call; raises StorageFull or StorageBroken."""
+        self._commit.write(sealed.staged)
+
+    def publish(self, sealed: Round) -> None:
+        """Let readers see a round that was written."""
+        if sealed is not self._sealed:
+            raise RuntimeError("this round is not the sealed one")
+        self._sealed = None
+        for staged in sealed.staged:
+            if not staged.log.is_deleted:
+                staged.log.publish(staged)
+
+    def rollback(self) -> None:
+        """Forget everything that is staged and not published; for after StorageFull."""
+        sealed, self._sealed = self._sealed, None
+        pending, self._pending = self._pending, []
+        for staged in (*(sealed.staged if sealed else ()), *pending):
+            staged.log.rollback()
+
+    def flush(self) -> None:
+        """Seal, write and publish in the calling thread; rolled back if that fails."""
+        sealed = self.seal()
+        if sealed is None:
+            return
+        try:
+            self.write(sealed)
+        except BaseException:
+            self.rollback()
+            raise
+        self.publish(sealed)
+
+    def checkpoint(self) -> None:
+        """Make all segments durable by themselves and restart the journal. The worker's call.
+
+        It happens by itself when the journal is full; call it now and then (Kafka does every
+        log.flush.offset.checkpoint.interval.ms, 60000) so that starts after a crash stay short, and so
+        that retention and compaction may touch the segments: they leave alone what only the journal
+        makes durable.
+        """
+        self._commit.checkpoint()
+
+    def delete_records(self, log: PartitionLog, before_offset: int) -> int:
+        """Move the log start offset up (DeleteRecords), durably; the new log start offset."""
+        if not 0 <= before_offset <= log.high_watermark:
+            raise OffsetOutOfRange(before_offset, log.log_start_offset, log.high_watermark)
+        if before_offset > log.log_start_offset:
+            self._move_starts({log: before_offset})
+        return log.log_start_offset
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Delete old segments of all logs as retention.ms and retention.bytes say; how many went."""
+        starts = {}
+        for log in self._logs.values():
+            log.roll_if_too_old(now_ms)
+            if (offset := log.retention_offset(now_ms)) > log.log_start_offset:
+                starts[log] = offset
+        return self._move_starts(starts) if starts else 0
+
+    def _move_starts(self, starts: Mapping[PartitionLog, int]) -> int:
+        """The new starts are durable before any segment goes: removals may reach the disk in any order."""
+        before = {log: log.log_start_offset for log in starts}
+        for log, offset in starts.items():
+            log.log_start_offset = offset
+        try:
+            self._save_start_offsets()
+        except BaseException:
+            for log, offset in before.items():
+                log.log_start_offset = offset
+            raise
+        return sum(log.drop_segments_before_start() for log in starts)
+
+    def _save_start_offsets(self) -> None:
+        starts = {p: log.log_start_offset for p, log in self._logs.items() if log.log_start_offset}
+        self._commit.guarded(lambda: save_offsets(self._fs, self.root / LOG_START_OFFSETS, starts))
+
+    def logs_to_clean(self) -> list[PartitionLog]:
+        """The compacted logs whose dirty part has grown to min.cleanable.dirty.ratio, dirtiest first."""
+        ratios = {log: dirty_ratio(log) for log in self._logs.values() if log.config.is_compacted}
+        dirty = [log for log in ratios if ratios[log] > 0]
+        dirty = [log for log in dirty if ratios[log] >= log.config.min_cleanable_dirty_ratio]
+        return sorted(dirty, key=lambda log: -ratios[log])
+
+    def clean(self, log: PartitionLog, now_ms: int) -> list[Cleaned]:
+        """Compact what may be compacted of a log, into new files. For any thread, one at a time."""
+        try:
+            return clean(self._fs, log, log.segments, now_ms)
+        except FileNotFoundError:
+            return []  # retention or a deletion was faster
+
+    def swap(self, cleaned: Iterable[Cleaned]) -> int:
+        """Put what `clean` made in place; how many bytes that saved."""
+        saved = 0
+        for one in cleaned:
+            if not one.log.is_deleted and swap(self._fs, one):
+                saved += one.bytes_before - one.bytes_after
+        return saved
+
+    def save(self, name: str, content: bytes) -> None:
+        """Replace a small file of the caller's in the directory's root, atomically and durably."""
+        self._commit.check()
+        self._commit.guarded(lambda: save_file(self._fs, self.root / name, content))
+
+    def load(self, name: str) -> bytes | None:
+        """What was saved under a name."""
+        return load_file(self._fs, self.root / name)
+
+    def close(self) -> None:
+        """Flush and checkpoint if that is still possible, and unlock in any case."""
+        try:
+            self.flush()
+            self.checkpoint()
+        finally:
+            for log in self._logs.values():
+                log.close()
+            if self._commit.journal is not None:
+                self._commit.journal.close()
+            crash_point("close.before_unlock")
+            self._lock.release()
+
+
+def repair(root: Path, fs: FileSystem | None = None) -> tuple[TornTail, ...]:
+    """Cut every damaged log at its damage, keeping what is cut in side files; what was done."""
+    fs = fs or OsFileSystem()
+    opening = Opening(
+        root=root,
+        fs=fs,
+        durability=None,
+        config=LogConfig(),
+        journal_bytes=DEFAULT_JOURNAL_BYTES,
+        repairing=True,
+    )
+    data = DataDirectory(root, fs, opening.run())
+    data.close()
+    return data.warnings
+
+
+def _deleted_name(directory: Path) -> Path:
+    return directory.with_name(directory.name + DELETE_SUFFIX)

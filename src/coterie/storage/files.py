@@ -1,0 +1,280 @@
+"""The file system as an argument: what storage needs of one, the operating system's, and one in memory.
+
+What this is: the only place in storage that calls the operating system. What this is not: anything about
+logs. Paths are absolute or relative to the working directory, as their caller made them; every call
+raises OSError as the system would. Tests put tests.kit.fault_fs behind the same interface.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from pathlib import Path
+from typing import Protocol
+
+from coterie.storage.errors import StorageLocked
+
+__all__ = ["Buffer", "File", "FileLock", "FileSystem", "MemoryFileSystem", "OsFileSystem"]
+
+Buffer = bytes | bytearray | memoryview
+
+_FILE_MODE = 0o640
+_DIRECTORY_MODE = 0o750
+
+
+class File(Protocol):
+    """An open file. Positions are given with every call, so that a failed write is simply done again."""
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        """All of `data`, or OSError with any part of it written."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def size(self) -> int: ...
+
+    def sync(self) -> None:
+        """fdatasync: contents and size are durable when this returns."""
+
+    def close(self) -> None: ...
+
+
+class FileLock(Protocol):
+    """A held lock."""
+
+    def release(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    """Names become durable with `sync_directory` only: creations, renames and removals alike."""
+
+    def open(self, path: Path, *, create: bool = False) -> File:
+        """For reading and writing; `create` makes the file where there is none."""
+
+    def exists(self, path: Path) -> bool: ...
+
+    def listdir(self, path: Path) -> list[str]:
+        """Sorted names."""
+
+    def mkdir(self, path: Path) -> None:
+        """With its parents; a directory that is there already is no error."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Atomic; replaces a target file."""
+
+    def unlink(self, path: Path) -> None: ...
+
+    def rmdir(self, path: Path) -> None: ...
+
+    def sync_directory(self, path: Path) -> None: ...
+
+    def lock(self, path: Path) -> FileLock:
+        """Take the lock that the file at `path` stands for, or raise StorageLocked."""
+
+
+class OsFileSystem:
+    """The operating system's files."""
+
+    def open(self, path: Path, *, create: bool = False) -> File:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return _OsFile(os.open(path, flags, _FILE_MODE))
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def listdir(self, path: Path) -> list[str]:
+        return sorted(child.name for child in path.iterdir())
+
+    def mkdir(self, path: Path) -> None:
+        path.mkdir(_DIRECTORY_MODE, parents=True, exist_ok=True)
+
+    def rename(self, source: Path, target: Path) -> None:
+        source.rename(target)
+
+    def unlink(self, path: Path) -> None:
+        path.unlink()
+
+    def rmdir(self, path: Path) -> None:
+        path.rmdir()
+
+    def sync_directory(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, path: Path) -> FileLock:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 32, 0).strip()
+            os.close(descriptor)
+            raise StorageLocked(path, int(holder) if holder.isdigit() else None) from None
+        except OSError:
+            os.close(descriptor)
+            raise
+        # The lock is the kernel's and ends with the process; the number is only for people to read.
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        return _OsLock(descriptor)
+
+
+class _OsFile:
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def pread(self, size: int, position: int) -> bytes:
+        data = os.pread(self._descriptor, size, position)
+        if len(data) == size or not data:
+            return data
+        # Short in the middle of a file: Linux stops at 2 GiB, and network file systems where they like.
+        parts = [data]
+        got = len(data)
+        while got < size and (more := os.pread(self._descriptor, size - got, position + got)):
+            parts.append(more)
+            got += len(more)
+        return b"".join(parts)
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        written = os.pwrite(self._descriptor, data, position)
+        while written < len(data):
+            # A disk that fills up takes a part first and says ENOSPC when asked for the rest.
+            written += os.pwrite(self._descriptor, memoryview(data)[written:], position + written)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class _OsLock:
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class MemoryFileSystem:
+    """Files in memory, gone with the process: for a server without a disk, and for tests."""
+
+    def __init__(self) -> None:
+        self._files: dict[Path, bytearray] = {}
+        self._directories: set[Path] = {Path("/"), Path()}
+        self._locks: set[Path] = set()
+
+    def open(self, path: Path, *, create: bool = False) -> File:
+        content = self._files.get(path)
+        if content is None:
+            if not create or path.parent not in self._directories:
+                raise _missing(path)
+            content = self._files[path] = bytearray()
+        return _MemoryFile(content)
+
+    def exists(self, path: Path) -> bool:
+        return path in self._files or path in self._directories
+
+    def listdir(self, path: Path) -> list[str]:
+        if path not in self._directories:
+            raise _missing(path)
+        children = [*self._files, *self._directories]
+        return sorted(child.name for child in children if child.parent == path and child != path)
+
+    def mkdir(self, path: Path) -> None:
+        self._directories.update((path, *path.parents))
+
+    def rename(self, source: Path, target: Path) -> None:
+        if source in self._directories:
+            self._directories = {_moved(path, source, target) for path in self._directories}
+            self._files = {_moved(path, source, target): c for path, c in self._files.items()}
+        elif source in self._files:
+            self._files[target] = self._files.pop(source)
+        else:
+            raise _missing(source)
+
+    def unlink(self, path: Path) -> None:
+        if self._files.pop(path, None) is None:
+            raise _missing(path)
+
+    def rmdir(self, path: Path) -> None:
+        if self.listdir(path):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
+        self._directories.remove(path)
+
+    def sync_directory(self, path: Path) -> None:
+        pass
+
+    def lock(self, path: Path) -> FileLock:
+        if path in self._locks:
+            raise StorageLocked(path, os.getpid())
+        self._locks.add(path)
+        return _MemoryLock(self._locks, path)
+
+
+class _MemoryFile:
+    __slots__ = ("_content",)
+
+    def __init__(self, content: bytearray) -> None:
+        self._content = content
+
+    def pread(self, size: int, position: int) -> bytes:
+        return bytes(self._content[position : position + size])
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        if position > len(self._content):
+            self._content.extend(bytes(position - len(self._content)))
+        self._content[position : position + len(data)] = data
+
+    def truncate(self, size: int) -> None:
+        del self._content[size:]
+        self._content.extend(bytes(size - len(self._content)))
+
+    def size(self) -> int:
+        return len(self._content)
+
+    def sync(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class _MemoryLock:
+    __slots__ = ("_locks", "_path")
+
+    def __init__(self, locks: set[Path], path: Path) -> None:
+        self._locks = locks
+        self._path = path
+
+    def release(self) -> None:
+        with contextlib.suppress(KeyError):
+            self._locks.remove(self._path)
+
+
+def _moved(path: Path, source: Path, target: Path) -> Path:
+    return target / path.relative_to(source) if path.is_relative_to(source) else path
+
+
+def _missing(path: Path) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))

@@ -1,0 +1,291 @@
+"""EmbeddedCluster: the embedded cluster in a thread of its own, for code that blocks; and its asyncio twin.
+
+Both take the same arguments and have the same methods. Ports come from the system, so that tests can run
+in parallel; without a directory nothing touches the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from coterie.errors import CoterieError
+from coterie.protocol.catalog import find_api
+from coterie.server.cluster import Cluster
+from coterie.server.config import ServerConfig
+from coterie.server.faults import Fault
+from coterie.testing.scenes import Scenes
+
+__all__ = ["AsyncEmbeddedCluster", "EmbeddedCluster"]
+
+T = TypeVar("T")
+
+#: Tests do not want to wait three seconds for a group's first member (Kafka's default).
+_TEST_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
+
+
+class AsyncEmbeddedCluster:
+    """A cluster in the running event loop.
+
+    `config` takes Kafka's setting names. `max_versions={"FindCoordinator": 3}` makes the brokers old ones.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        data_dir: Path | str | None = None,
+        config: Mapping[str, str | int | bool] | None = None,
+        max_versions: Mapping[str, int] | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
+        settings = {name: str(value) for name, value in (config or {}).items()}
+        self._brokers = brokers
+        self._root = None if data_dir is None else Path(data_dir)
+        self._config = ServerConfig.from_properties(_TEST_DEFAULTS | settings)
+        self._max_versions = dict(max_versions or {})
+        self._host = host
+        self._ports = [port + i for i in range(brokers)] if port else []
+        self._cluster: Cluster | None = None
+        self._scenes: Scenes | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        if self._cluster is None:
+            raise CoterieError("the cluster is not running; use it inside its `with` block")
+        return self._cluster
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.cluster.bootstrap_servers
+
+    async def start(self) -> Self:
+        cluster = Cluster(
+            brokers=self._brokers,
+            root=self._root,
+            config=self._config,
+            host=self._host,
+            ports=self._ports,
+            max_versions=self._max_versions,
+        )
+        await cluster.start()
+        self._cluster = cluster
+        return self
+
+    async def stop(self) -> None:
+        scenes, self._scenes = self._scenes, None
+        if scenes is not None:
+            await scenes.end()
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            await cluster.stop()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> None:
+        if name in self.cluster.metadata:
+            raise CoterieError(f"there is a topic {name!r} already")
+        self.cluster.create_topic(name, partitions, dict(configs or {}))
+
+    async def stop_broker(self, node_id: int) -> None:
+        """An orderly stop; leadership moves to the others."""
+        await self.cluster.stop_broker(node_id)
+
+    async def start_broker(self, node_id: int) -> None:
+        """Back on the same port; its partitions move back to it."""
+        await self.cluster.start_broker(node_id)
+
+    async def kill_broker(self, node_id: int) -> None:
+        """Gone without a word; connections are reset."""
+        await self.cluster.kill_broker(node_id)
+
+    async def pause_broker(self, node_id: int) -> None:
+        """It accepts connections and hears nothing, as after SIGSTOP."""
+        await self.cluster.pause_broker(node_id)
+
+    async def resume_broker(self, node_id: int) -> None:
+        await self.cluster.resume_broker(node_id)
+
+    async def move_coordinator(self, group_id: str, to: int) -> None:
+        await self.cluster.move_coordinator(group_id, to)
+
+    async def coordinator_of(self, group_id: str) -> int:
+        """The node id of a group's coordinator."""
+        return self.cluster.offsets_partition(group_id).leader
+
+    async def inject(
+        self,
+        api: str,
+        *,
+        broker: int | None = None,
+        delay_ms: int = 0,
+        error_code: int | None = None,
+        drop: bool = False,
+        close: bool = False,
+        times: int | None = 1,
+        match: str = "",
+    ) -> None:
+        """Make an API misbehave on one broker or on all: be slow, answer an error, never answer, hang up.
+
+        The next `times` requests are struck (None: all), those only whose printed form contains `match`.
+        """
+        nodes = self.cluster.brokers if broker is None else [broker]
+        for node_id in nodes:
+            fault = Fault(delay_ms, error_code, drop, close, times, match)
+            self.cluster.broker(node_id).faults.add(find_api(api), fault)
+
+    async def clear_faults(self) -> None:
+        for broker in self.cluster.brokers.values():
+            broker.faults.clear()
+
+    async def requests(self, api: str) -> int:
+        """How many requests of an API all brokers have received: for tests that count."""
+        name = find_api(api).name
+        return sum(broker.requests[name] for broker in self.cluster.brokers.values())
+
+    @property
+    def scenes(self) -> Scenes:
+        """Groups in every state, made to order."""
+        if self._scenes is None:
+            self._scenes = Scenes(self.cluster)
+        return self._scenes
+
+
+class EmbeddedCluster:
+    """The same for code that blocks: the cluster runs in a thread of its own."""
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        data_dir: Path | str | None = None,
+        config: Mapping[str, str | int | bool] | None = None,
+        max_versions: Mapping[str, int] | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
+        self._twin = AsyncEmbeddedCluster(
+            brokers,
+            data_dir=data_dir,
+            config=config,
+            max_versions=max_versions,
+            host=host,
+            port=port,
+        )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="coterie-cluster", daemon=True
+        )
+        self._thread.start()
+        try:
+            self._run(self._twin.start())
+        except BaseException:
+            self._end_loop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        if self._loop is None:
+            return
+        try:
+            self._run(self._twin.stop())
+        finally:
+            self._end_loop()
+
+    def _end_loop(self) -> None:
+        loop, self._loop = self._loop, None
+        if loop is not None and self._thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            loop.close()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop is None:
+            work.close()
+            raise CoterieError("the cluster is not running; use it inside its `with` block")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._twin.bootstrap_servers
+
+    def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> None:
+        self._run(self._twin.create_topic(name, partitions, configs))
+
+    def stop_broker(self, node_id: int) -> None:
+        """An orderly stop; leadership moves to the others."""
+        self._run(self._twin.stop_broker(node_id))
+
+    def start_broker(self, node_id: int) -> None:
+        """Back on the same port; its partitions move back to it."""
+        self._run(self._twin.start_broker(node_id))
+
+    def kill_broker(self, node_id: int) -> None:
+        """Gone without a word; connections are reset."""
+        self._run(self._twin.kill_broker(node_id))
+
+    def pause_broker(self, node_id: int) -> None:
+        """It accepts connections and hears nothing, as after SIGSTOP."""
+        self._run(self._twin.pause_broker(node_id))
+
+    def resume_broker(self, node_id: int) -> None:
+        self._run(self._twin.resume_broker(node_id))
+
+    def move_coordinator(self, group_id: str, to: int) -> None:
+        self._run(self._twin.move_coordinator(group_id, to))
+
+    def coordinator_of(self, group_id: str) -> int:
+        """The node id of a group's coordinator."""
+        return self._run(self._twin.coordinator_of(group_id))
+
+    def inject(self, api: str, **fault: Any) -> None:
+        """See AsyncEmbeddedCluster.inject."""
+        self._run(self._twin.inject(api, **fault))
+
+    def clear_faults(self) -> None:
+        self._run(self._twin.clear_faults())
+
+    def requests(self, api: str) -> int:
+        """How many requests of an API all brokers have received: for tests that count."""
+        return self._run(self._twin.requests(api))
+
+    def scene(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """Set a scene by its name in coterie.testing.scenes.Scenes: `scene("stable_group", "orders-app")`."""
+
+        async def play() -> Any:
+            return await getattr(self._twin.scenes, name)(*arguments, **options)
+
+        return self._run(play())

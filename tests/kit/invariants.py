@@ -1,0 +1,205 @@
+"""The promises of the coordinator, as code that any test can hold a history against.
+
+    I1 no acknowledged commit is lost     I2 what was deleted stays deleted
+    I3 no offset is made up               I4 the live state is what the log replays to
+    I5 stale members change nothing, generations only grow
+    I6 in a generation everybody sees the leader's assignment
+    I7 a parked request ends, exactly once and in time
+
+A test feeds what it sent and what it was answered; a broken promise is an AssertionError that names it.
+Time is a number that the test passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from coterie.coordinator import CoordinatorShard, GroupConfig
+from coterie.protocol.messages.groups import ListGroupsRequest
+from coterie.protocol.schema import RecordKey, RecordValue
+from coterie.protocol.versioned import Undecoded
+
+__all__ = [
+    "Assignments",
+    "CommitLedger",
+    "Fencing",
+    "Log",
+    "Marker",
+    "Parking",
+    "Written",
+    "check_live_equals_replay",
+    "check_lists_agree",
+    "load",
+]
+
+
+class Written(NamedTuple):
+    """A record of a log; with a producer id it is part of a transaction."""
+
+    key: RecordKey | Undecoded
+    value: RecordValue | Undecoded | None
+    producer_id: int = -1
+
+    def apply(self, shard: CoordinatorShard) -> None:
+        if self.producer_id < 0:
+            shard.replay(self.key, self.value)
+        else:
+            shard.replay_transactional(self.producer_id, self.key, self.value)
+
+
+class Marker(NamedTuple):
+    """The end of a transaction, in a log."""
+
+    producer_id: int
+    commit: bool
+
+    def apply(self, shard: CoordinatorShard) -> None:
+        shard.end_transaction(self.producer_id, commit=self.commit)
+
+
+Log = list[Written | Marker]
+
+
+def load(log: Iterable[Written | Marker], config: GroupConfig) -> CoordinatorShard:
+    """What a restart makes of a log, before its timers are started."""
+    shard = CoordinatorShard(0, config)
+    for entry in log:
+        entry.apply(shard)
+    return shard
+
+
+def check_live_equals_replay(
+    shard: CoordinatorShard, log: Iterable[Written | Marker], config: GroupConfig
+) -> None:
+    """I4."""
+    replayed = load(log, config).durable_state()
+    assert shard.durable_state() == replayed, "I4: the live state is not what the log replays to"
+
+
+def check_lists_agree(shard: CoordinatorShard, group_ids: Iterable[str]) -> None:
+    """The index agrees with the groups: each is listed once, in the state that it is described in."""
+    listed = shard.list_groups(ListGroupsRequest())
+    by_id = {each.group_id: each for each in listed}
+    assert len(by_id) == len(listed), "a group is listed twice"
+    for group_id in group_ids:
+        state = shard.describe_group(group_id, 5).group_state
+        assert (group_id in by_id) == (state != "Dead"), f"{group_id} is {state}"
+        if group_id in by_id:
+            assert by_id[group_id].group_state == state
+    for each in listed:
+        filtered = shard.list_groups(
+            ListGroupsRequest(states_filter=(each.group_state,), types_filter=(each.group_type,))
+        )
+        assert each in filtered
+
+
+class CommitLedger:
+    """I1, I2 and I3: what was acknowledged is there, and nothing else.
+
+    A commit or deletion whose answer got lost is `unsure`: it may be there or not, until a later
+    acknowledged one settles it.
+    """
+
+    def __init__(self) -> None:
+        self._sure: dict[Hashable, int | None] = {}
+        self._unsure: dict[Hashable, set[int | None]] = {}
+
+    def committed(self, place: Hashable, offset: int) -> None:
+        self._sure[place] = offset
+        self._unsure.pop(place, None)
+
+    def deleted(self, place: Hashable) -> None:
+        self._sure[place] = None
+        self._unsure.pop(place, None)
+
+    def unsure(self, place: Hashable, offset: int | None) -> None:
+        self._unsure.setdefault(place, set()).add(offset)
+
+    def places(self) -> set[Hashable]:
+        """Where an offset is for sure."""
+        return {place for place, offset in self._sure.items() if offset is not None}
+
+    def check(self, fetched: Mapping[Any, int]) -> None:
+        """Compare with all offsets that there are."""
+        for place in self._sure.keys() | self._unsure.keys() | fetched.keys():
+            found = fetched.get(place)
+            expected = self._sure.get(place)
+            if found == expected or found in self._unsure.get(place, ()):
+                continue
+            if found is None:
+                raise AssertionError(f"I1: {place} was committed as {expected} and is gone")
+            if expected is None:
+                raise AssertionError(f"I2, I3: {place} has {found}, deleted or never committed")
+            raise AssertionError(f"I1, I3: {place} was committed as {expected} and has {found}")
+
+
+class Fencing:
+    """I5: generations only grow, across restarts too, for as long as the group is not deleted."""
+
+    def __init__(self) -> None:
+        self._highest: dict[str, int] = {}
+
+    def seen(self, group_id: str, generation: int) -> None:
+        highest = self._highest.get(group_id, -1)
+        assert generation >= highest, f"I5: {group_id} went from {highest} back to {generation}"
+        self._highest[group_id] = generation
+
+    def forget(self, group_id: str) -> None:
+        """The group was deleted: one of the same name begins anew."""
+        self._highest.pop(group_id, None)
+
+    def restarted(self, group_id: str, durable: int) -> None:
+        """A generation without an assignment is forgotten in a restart; nobody may act in it."""
+        self._highest[group_id] = durable
+
+
+class Assignments:
+    """I6: each member gets what the leader of its generation decided for it."""
+
+    def __init__(self) -> None:
+        self._decided: dict[tuple[str, int], Mapping[str, bytes]] = {}
+
+    def decided(self, group_id: str, generation: int, assignments: Mapping[str, bytes]) -> None:
+        """The leader's SyncGroup. A second one for the same generation must not change anything."""
+        self._decided.setdefault((group_id, generation), assignments)
+
+    def received(self, group_id: str, generation: int, member_id: str, assignment: bytes) -> None:
+        decided = self._decided.get((group_id, generation))
+        assert decided is not None, f"I6: {group_id} has an assignment that nobody made"
+        expected = decided.get(member_id, b"")
+        assert assignment == expected, f"I6: {member_id} got {assignment!r}, not {expected!r}"
+
+    def forget(self, group_id: str) -> None:
+        """The group was deleted, or its generations begin anew."""
+        for key in [key for key in self._decided if key[0] == group_id]:
+            del self._decided[key]
+
+
+class Parking:
+    """I7: a parked request is answered once, within its time."""
+
+    def __init__(self) -> None:
+        self._until: dict[Hashable, float] = {}
+        self._ended: set[Hashable] = set()
+
+    def parked(self, token: Hashable, until: float) -> None:
+        self._until[token] = until
+
+    def answered(self, token: Hashable) -> None:
+        assert token not in self._ended, f"I7: {token} was answered twice"
+        assert token in self._until, f"I7: {token} was answered and not parked"
+        self._end(token)
+
+    def closed(self) -> None:
+        """All connections are gone, and with them what they waited for."""
+        for token in list(self._until):
+            self._end(token)
+
+    def check(self, now: float) -> None:
+        late = [token for token, until in self._until.items() if now > until]
+        assert not late, f"I7: {late} wait for an answer that is overdue"
+
+    def _end(self, token: Hashable) -> None:
+        del self._until[token]
+        self._ended.add(token)
