@@ -171,8 +171,12 @@ class Assignments:
         assert assignment == expected, f"I6: {member_id} got {assignment!r}, not {expected!r}"
 
     def forget(self, group_id: str) -> None:
-        """The group was deleted, or its generations begin anew."""
-        for key in [key for key in self._decided if key[0] == group_id]:
+        """The group was deleted: its generations begin anew."""
+        self.forget_after(group_id, -1)
+
+    def forget_after(self, group_id: str, generation: int) -> None:
+        """A restart forgot all later generations, which were never completed."""
+        for key in [key for key in self._decided if key[0] == group_id and key[1] > generation]:
             del self._decided[key]
 
 

@@ -25,8 +25,10 @@ JOURNAL_BYTES = 4096
 KEEPING = [TopicPartition("keep", n) for n in range(2)]
 COMPACTED = TopicPartition("compact", 0)
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100, retention_ms=1000)
+# Segments roll by time and are merged by size, so that one rewrite takes the place of several.
 COMPACTING = LogConfig(
-    segment_bytes=600,
+    segment_bytes=4000,
+    segment_ms=15,
     cleanup_policy=frozenset({"compact"}),
     min_cleanable_dirty_ratio=0.0,
     delete_retention_ms=50,
@@ -94,6 +96,20 @@ class StorageMachine(RuleBasedStateMachine):
         model.in_flight.append([(base + i, key, value) for i, key in enumerate(keys)])
         # Nothing that is not committed is visible.
         assert log.high_watermark <= base
+
+    @rule(
+        partition=st.sampled_from(PARTITIONS),
+        count=st.integers(2, 8),
+        size=st.sampled_from([1, 80, 250]),
+        durable=st.booleans(),
+    )
+    def fill(self, *, partition: TopicPartition, count: int, size: int, durable: bool) -> None:
+        for n in range(count):
+            keys = [(b"a", b"b", b"c")[n % 3]]
+            self.stage(partition=partition, keys=keys, tombstone=n % 4 == 3, size=size)
+        self.flush()
+        if durable:
+            self.data.checkpoint()
 
     @rule()
     def flush(self) -> None:
@@ -235,4 +251,4 @@ def check_compacted(found: list[Entry], expected: list[Entry]) -> None:
 
 
 TestStorage = StorageMachine.TestCase
-TestStorage.settings = settings(max_examples=150, stateful_step_count=40)
+TestStorage.settings = settings(max_examples=200, stateful_step_count=30)

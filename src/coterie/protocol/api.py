@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
-from typing import Self, cast
+from typing import Self
 
 from coterie.protocol.schema import Request, Response, Versions
 
@@ -87,11 +87,11 @@ class ApiKey(IntEnum):
 
     @property
     def request(self) -> type[Request]:
-        return cast("type[Request]", _message(self.module, f"{self.api_name}Request"))
+        return _messages(self)[0]
 
     @property
     def response(self) -> type[Response]:
-        return cast("type[Response]", _message(self.module, f"{self.api_name}Response"))
+        return _messages(self)[1]
 
     @property
     def versions(self) -> Versions:
@@ -110,5 +110,6 @@ class ApiKey(IntEnum):
 
 
 @cache
-def _message(module: str, name: str) -> object:
-    return getattr(import_module(f"coterie.protocol.messages.{module}"), name)
+def _messages(api: ApiKey) -> tuple[type[Request], type[Response]]:
+    module = import_module(f"coterie.protocol.messages.{api.module}")
+    return getattr(module, f"{api.api_name}Request"), getattr(module, f"{api.api_name}Response")

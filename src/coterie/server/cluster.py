@@ -22,6 +22,7 @@ from coterie.server.clock import Clock, SystemClock
 from coterie.server.committer import Committer
 from coterie.server.config import ServerConfig
 from coterie.server.dispatch import served_apis
+from coterie.server.housekeeping import keep_house
 from coterie.server.metadata import CONSUMER_OFFSETS, ClusterMetadata, TopicMetadata
 from coterie.server.partitions import Partition
 from coterie.server.topic_configs import log_config
@@ -70,6 +71,7 @@ class Cluster:
         self._max_versions = dict(max_versions or {})
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._committers: dict[int, Committer] = {}
+        self._housekeeper: asyncio.Task[None] | None = None
         #: Set when storage broke: the process should end, since nothing can be acknowledged any more.
         self.broken = asyncio.Event()
 
@@ -100,9 +102,19 @@ class Cluster:
         for node_id in self._node_ids:
             await self._listen(node_id)
         self._elect()
+        self._housekeeper = asyncio.get_running_loop().create_task(
+            keep_house(
+                self._committers.values(),
+                self.clock,
+                self.config.log_retention_check_interval_ms,
+            )
+        )
 
     async def stop(self) -> None:
         """Answer or close everything, flush, unlock."""
+        if self._housekeeper is not None:
+            self._housekeeper.cancel()
+            await asyncio.wait([self._housekeeper])
         for broker in self.brokers.values():
             broker.groups.resign_all()
         for committer in self._committers.values():

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from coterie.storage.config import Durability
 from coterie.storage.data_directory import DataDirectory
@@ -20,6 +21,8 @@ from coterie.storage.errors import StorageBroken, StorageError, StorageFull
 from coterie.storage.partition_log import PartitionLog
 
 __all__ = ["CommitRound", "Committer"]
+
+T = TypeVar("T")
 
 #: Called with None when the round is durable, or with the reason why it never will be.
 Callback = Callable[[StorageError | None], None]
@@ -125,6 +128,12 @@ class Committer:
         later.end(error)
         if self.broken is not None:
             self._on_broken(self.broken)
+
+    async def in_worker(self, work: Callable[[], T]) -> T:
+        """Run slow work of the directory where rounds are written: between two of them."""
+        if self._executor is None:
+            return work()
+        return await self._loop.run_in_executor(self._executor, work)
 
     async def drain(self) -> None:
         """Wait until nothing is staged or being written."""

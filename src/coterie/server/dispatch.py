@@ -12,11 +12,22 @@ from coterie.errors import CoterieError
 from coterie.protocol.api import ApiKey
 from coterie.protocol.catalog import find_api
 from coterie.server.calls import Answer, Handler
-from coterie.server.handlers import cluster, configs, groups, session, topics
+from coterie.server.handlers import (
+    cluster,
+    configs,
+    data,
+    groups,
+    session,
+    topics,
+    transactions,
+)
 
 __all__ = ["HANDLERS", "served_apis"]
 
 HANDLERS: Final[dict[ApiKey, Handler]] = {
+    ApiKey.PRODUCE: data.produce,
+    ApiKey.FETCH: data.fetch,
+    ApiKey.LIST_OFFSETS: data.list_offsets,
     ApiKey.METADATA: cluster.metadata,
     ApiKey.OFFSET_COMMIT: groups.about_one_group,
     ApiKey.OFFSET_FETCH: groups.offset_fetch,
@@ -30,6 +41,9 @@ HANDLERS: Final[dict[ApiKey, Handler]] = {
     ApiKey.API_VERSIONS: session.api_versions,
     ApiKey.CREATE_TOPICS: topics.create_topics,
     ApiKey.DELETE_TOPICS: topics.delete_topics,
+    ApiKey.DELETE_RECORDS: data.delete_records,
+    ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: data.offset_for_leader_epoch,
     ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
     ApiKey.CREATE_PARTITIONS: topics.create_partitions,
     ApiKey.DELETE_GROUPS: groups.delete_groups,
@@ -42,6 +56,8 @@ HANDLERS: Final[dict[ApiKey, Handler]] = {
 
 #: Where fewer versions are served than the protocol has.
 _NARROWER: Final[dict[ApiKey, tuple[int, int]]] = {
+    # As Kafka 4.3 says it, for librdkafka before 2.0 (KAFKA-18659): 0 to 2 are told and close the connection.
+    ApiKey.PRODUCE: (0, 13),
     ApiKey.INIT_PRODUCER_ID: (0, 5),  # 6 is unstable in Kafka 4.3 and not advertised there either
 }
 

@@ -255,7 +255,9 @@ class Driver:
         for member in ordered:
             leads = member.member_id == member.leader
             assignments = tuple(
-                SyncGroupRequestAssignment(member_id=each.member_id, assignment=assign(each.member_id))
+                SyncGroupRequestAssignment(
+                    member_id=each.member_id, assignment=assign(each.member_id)
+                )
                 for each in (member.members if leads else ())
             )
             request = SyncGroupRequest(

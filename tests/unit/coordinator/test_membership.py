@@ -52,8 +52,20 @@ def sync_request(member: JoinGroupResponse, **fields: object) -> SyncGroupReques
 # State by state
 
 ANSWERS = {
-    "Dead": (E.UNKNOWN_MEMBER_ID, E.UNKNOWN_MEMBER_ID, E.UNKNOWN_MEMBER_ID, E.GROUP_ID_NOT_FOUND, 0),
-    "Empty": (E.UNKNOWN_MEMBER_ID, E.UNKNOWN_MEMBER_ID, E.UNKNOWN_MEMBER_ID, E.UNKNOWN_MEMBER_ID, 0),
+    "Dead": (
+        E.UNKNOWN_MEMBER_ID,
+        E.UNKNOWN_MEMBER_ID,
+        E.UNKNOWN_MEMBER_ID,
+        E.GROUP_ID_NOT_FOUND,
+        0,
+    ),
+    "Empty": (
+        E.UNKNOWN_MEMBER_ID,
+        E.UNKNOWN_MEMBER_ID,
+        E.UNKNOWN_MEMBER_ID,
+        E.UNKNOWN_MEMBER_ID,
+        0,
+    ),
     "PreparingRebalance": (
         E.REBALANCE_IN_PROGRESS,
         E.REBALANCE_IN_PROGRESS,

@@ -97,7 +97,8 @@ def _why_bad_replication(replicas: int, alive: int) -> str | None:
     if replicas > alive:
         return (
             f"Unable to replicate the partition {replicas} time(s): The target replication factor of "
-            f"{replicas} cannot be reached because only {alive} broker(s) are registered."
+            f"{replicas} cannot be reached because only {alive} broker(s) are registered "
+            "or some brokers have all their log directories cordoned."
         )
     if replicas < -1 or replicas == 0:
         return "Replication factor must be larger than 0, or -1 to use the default value."
@@ -158,7 +159,7 @@ def _why_not_grow(
     topic: TopicMetadata | None, wanted: CreatePartitionsTopic
 ) -> tuple[ErrorCode, str | None]:
     if topic is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
     has = len(topic.partitions)
     if wanted.count == has:
         return ErrorCode.INVALID_PARTITIONS, f"Topic already has {has} partition(s)."

@@ -1,0 +1,284 @@
+"""The data itself: Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, DeleteRecords."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from coterie.error_codes import ErrorCode
+from coterie.errors import RecordBatchError
+from coterie.protocol.messages.data import (
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+    NodeEndpoint,
+    OffsetForLeaderEpochEpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from coterie.protocol.messages.topics import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from coterie.protocol.schema import Response
+from coterie.server.committer import CommitRound
+from coterie.server.fetching import Fetch
+from coterie.server.leading import find_topic, led_partition, present_leaders
+from coterie.server.partition_state import state_of
+from coterie.server.partitions import Partition
+from coterie.server.producing import Appended, append_records
+from coterie.server.rounds import when_all_end
+from coterie.storage.errors import OffsetOutOfRange, StorageError
+
+if TYPE_CHECKING:
+    from coterie.server.broker import Broker
+    from coterie.server.calls import Call
+
+__all__ = ["delete_records", "fetch", "list_offsets", "offset_for_leader_epoch", "produce"]
+
+_TOPIC_IDS_FROM: Final = 13  # Produce, KIP-516
+_LEADER_TOLD_FROM: Final = 10  # Produce, KIP-951
+_LEADER_EPOCH_FROM: Final = 4  # ListOffsets, KIP-320
+_ACKS: Final = (-1, 0, 1)
+_READ_COMMITTED: Final = 1
+#: What ListOffsets can be asked for instead of a time, with the version that brought it.
+_LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL = -1, -2, -3, -4
+_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD = -5, -6
+_SINCE: Final = {
+    _LATEST: 1,
+    _EARLIEST: 1,
+    _MAX_TIMESTAMP: 7,  # KIP-734
+    _EARLIEST_LOCAL: 8,  # KIP-405
+    _LATEST_TIERED: 9,  # KIP-1005
+    _EARLIEST_PENDING_UPLOAD: 11,  # KIP-1023
+}
+
+
+class _Result(NamedTuple):
+    """One partition of a Produce request, and what became of it."""
+
+    topic: TopicProduceData
+    index: int
+    appended: Appended
+    log_start_offset: int = -1
+    leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
+
+
+def produce(broker: Broker, call: Call, request: ProduceRequest) -> Response | None:
+    """Produce 3-13. The answer leaves when all that was appended is durable, for acks 1 as for -1."""
+    results = [
+        _produce_to(broker, call, request, topic, each.index, each.records)
+        for topic in request.topic_data
+        for each in topic.partition_data
+    ]
+    if request.acks == 0:
+        if any(each.appended.error for each in results):
+            # The only way to tell such a producer that something is wrong, as in Kafka.
+            call.connection.close("Produce with acks 0 failed")
+        else:
+            call.no_answer()
+        return None
+
+    def done(failed: Set[CommitRound]) -> None:
+        call.answer(_produce_response(broker, request, results, failed))
+
+    when_all_end([each.appended.round for each in results], done)
+    return None
+
+
+def _produce_to(
+    broker: Broker,
+    call: Call,
+    request: ProduceRequest,
+    asked: TopicProduceData,
+    index: int,
+    records: bytes | None,
+) -> _Result:
+    if request.acks not in _ACKS:
+        error = ErrorCode.INVALID_REQUIRED_ACKS
+        return _Result(asked, index, Appended(error, error.message))
+    by_id = call.version >= _TOPIC_IDS_FROM
+    topic = find_topic(broker, asked.name, asked.topic_id, by_id=by_id)
+    if isinstance(topic, ErrorCode):
+        return _Result(asked, index, Appended(topic, topic.message))
+    partition = led_partition(broker, topic.name, index)
+    if isinstance(partition, ErrorCode):
+        leader = LeaderIdAndEpoch()
+        elsewhere = broker.cluster.partition(topic.name, index)
+        if elsewhere is not None and call.version >= _LEADER_TOLD_FROM:
+            leader = LeaderIdAndEpoch(elsewhere.leader, elsewhere.leader_epoch)
+        return _Result(asked, index, Appended(partition, partition.message), leader=leader)
+    appended = append_records(
+        broker,
+        partition,
+        records,
+        version=call.version,
+        transactional_id=request.transactional_id,
+    )
+    start = -1 if appended.error else partition.log.log_start_offset
+    return _Result(asked, index, appended, start)
+
+
+def _produce_response(
+    broker: Broker, request: ProduceRequest, results: list[_Result], failed: Set[CommitRound]
+) -> ProduceResponse:
+    by_topic: dict[int, list[PartitionProduceResponse]] = {}
+    for each in results:
+        lost = each.appended.round in failed
+        code = ErrorCode.KAFKA_STORAGE_ERROR if lost else each.appended.error
+        by_topic.setdefault(id(each.topic), []).append(
+            PartitionProduceResponse(
+                index=each.index,
+                error_code=code,
+                base_offset=-1 if lost else each.appended.base_offset,
+                log_append_time_ms=-1 if lost else each.appended.log_append_time_ms,
+                log_start_offset=-1 if lost else each.log_start_offset,
+                record_errors=each.appended.record_errors,
+                error_message=each.appended.message,
+                current_leader=each.leader,
+            )
+        )
+    leaders = [each.leader.leader_id for each in results if each.leader.leader_id >= 0]
+    return ProduceResponse(
+        responses=tuple(
+            TopicProduceResponse(each.name, each.topic_id, tuple(by_topic.get(id(each), ())))
+            for each in request.topic_data
+        ),
+        node_endpoints=tuple(NodeEndpoint(*node) for node in present_leaders(broker, leaders)),
+    )
+
+
+def fetch(broker: Broker, call: Call, request: FetchRequest) -> Response | None:
+    """Fetch 4-18, always in full: sessions (KIP-227) are refused, which every client understands."""
+    if request.session_epoch > 0:
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    Fetch(broker, call, request).start()
+    return None
+
+
+def list_offsets(broker: Broker, call: Call, request: ListOffsetsRequest) -> Response:
+    """ListOffsets 1-11."""
+    committed_only = request.isolation_level == _READ_COMMITTED
+    return ListOffsetsResponse(
+        topics=tuple(
+            ListOffsetsTopicResponse(
+                topic.name,
+                tuple(
+                    _offset(broker, call, topic.name, each, committed_only=committed_only)
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _offset(
+    broker: Broker, call: Call, topic: str, asked: ListOffsetsPartition, *, committed_only: bool
+) -> ListOffsetsPartitionResponse:
+    index, wanted = asked.partition_index, asked.timestamp
+    if wanted < 0 and call.version < _SINCE.get(wanted, call.version + 1):
+        return ListOffsetsPartitionResponse(index, ErrorCode.UNSUPPORTED_VERSION)
+    partition = led_partition(broker, topic, index, asked.current_leader_epoch)
+    if isinstance(partition, ErrorCode):
+        return ListOffsetsPartitionResponse(index, partition)
+    try:
+        offset, timestamp, epoch = _look_up(partition, wanted, committed_only=committed_only)
+    except RecordBatchError:
+        return ListOffsetsPartitionResponse(index, ErrorCode.CORRUPT_MESSAGE)
+    return ListOffsetsPartitionResponse(
+        index,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=epoch if call.version >= _LEADER_EPOCH_FROM else -1,
+    )
+
+
+def _look_up(partition: Partition, wanted: int, *, committed_only: bool) -> tuple[int, int, int]:
+    """Offset, timestamp and leader epoch of what is wanted; -1 for each that there is not."""
+    log, state = partition.log, state_of(partition)
+    end = state.last_stable_offset if committed_only else log.high_watermark
+    if wanted == _LATEST:
+        return end, -1, partition.leader_epoch
+    if wanted in (_EARLIEST, _EARLIEST_LOCAL):
+        start = log.log_start_offset
+        return start, -1, state.epoch_at(start)
+    if wanted in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
+        return -1, -1, -1  # nothing is tiered
+    found = log.max_timestamp() if wanted == _MAX_TIMESTAMP else log.offset_for_timestamp(wanted)
+    if found is None or found.offset >= end:
+        return -1, -1, -1
+    return found.offset, found.timestamp, found.leader_epoch
+
+
+def offset_for_leader_epoch(
+    broker: Broker, call: Call, request: OffsetForLeaderEpochRequest
+) -> Response:
+    """OffsetForLeaderEpoch 2-4."""
+    return OffsetForLeaderEpochResponse(
+        topics=tuple(
+            OffsetForLeaderTopicResult(
+                topic.topic, tuple(_epoch_end(broker, topic.topic, each) for each in topic.partitions)
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _epoch_end(
+    broker: Broker, topic: str, asked: OffsetForLeaderPartition
+) -> OffsetForLeaderEpochEpochEndOffset:
+    partition = led_partition(broker, topic, asked.partition, asked.current_leader_epoch)
+    if isinstance(partition, ErrorCode):
+        return OffsetForLeaderEpochEpochEndOffset(partition, asked.partition)
+    epoch, end = state_of(partition).epoch_end(asked.leader_epoch)
+    return OffsetForLeaderEpochEpochEndOffset(0, asked.partition, epoch, end)
+
+
+def delete_records(broker: Broker, call: Call, request: DeleteRecordsRequest) -> Response:
+    """DeleteRecords 0-2."""
+    return DeleteRecordsResponse(
+        topics=tuple(
+            DeleteRecordsTopicResult(
+                topic.name, tuple(_delete(broker, topic.name, each) for each in topic.partitions)
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _delete(
+    broker: Broker, topic: str, asked: DeleteRecordsPartition
+) -> DeleteRecordsPartitionResult:
+    index = asked.partition_index
+    partition = led_partition(broker, topic, index)
+    if isinstance(partition, ErrorCode):
+        return DeleteRecordsPartitionResult(index, -1, partition)
+    if partition.topic.is_internal:
+        return DeleteRecordsPartitionResult(index, -1, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    log = partition.log
+    if not log.config.deletes_old_segments:
+        return DeleteRecordsPartitionResult(index, -1, ErrorCode.POLICY_VIOLATION)
+    before = log.high_watermark if asked.offset == -1 else asked.offset
+    try:
+        start = partition.committer.directory.delete_records(log, before)
+    except OffsetOutOfRange:
+        return DeleteRecordsPartitionResult(index, -1, ErrorCode.OFFSET_OUT_OF_RANGE)
+    except StorageError:
+        return DeleteRecordsPartitionResult(index, -1, ErrorCode.KAFKA_STORAGE_ERROR)
+    return DeleteRecordsPartitionResult(index, start)

@@ -1,0 +1,54 @@
+"""Our cluster gives the answers that Apache Kafka gives, question by question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.testing import EmbeddedCluster
+from tests.compat import test_groups_over_a_socket as setting
+from tests.compat.conversations import ask, questions
+from tests.kit.kafka import KafkaCluster
+from tests.kit.wire_client import WireClient
+
+pytestmark = pytest.mark.kafka
+
+FINDINGS = Path(__file__).parent / "FINDINGS.md"
+
+
+def documented() -> set[str]:
+    """The questions that FINDINGS.md lists as answered differently, with a reason."""
+    return set(re.findall(r"^\| `(.+?)` \|", FINDINGS.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def conversation(host: str, port: int) -> dict[str, Any]:
+    with WireClient(host, port) as client:
+        setting.create_topic(client)
+        setting.find_coordinators(client, "live", "empty")
+        member = setting.join(client, "live")
+        setting.commit(client, "empty")
+        return {question[0]: ask(client, question) for question in questions(member, generation=1)}
+
+
+def test_every_answer_is_kafkas(kafka_cluster: Callable[[str, int], KafkaCluster]) -> None:
+    theirs = conversation(*fresh_kafka(kafka_cluster))
+    with EmbeddedCluster() as cluster:
+        host, port = cluster.bootstrap_servers.split(":")
+        ours = conversation(host, int(port))
+    different = {title for title in theirs if ours[title] != theirs[title]}
+    expected = documented()
+    unexpected = {
+        title: {"ours": ours[title], "Kafka": theirs[title]} for title in different - expected
+    }
+    assert not unexpected
+    assert not expected - different, "FINDINGS.md lists differences that are gone"
+
+
+def fresh_kafka(kafka_cluster: Callable[[str, int], KafkaCluster]) -> tuple[str, int]:
+    """Groups of other tests would show in lists, so they are deleted; those with members end soon."""
+    host, port = kafka_cluster("4.3.0", 1).addresses[0]
+    return host, port
