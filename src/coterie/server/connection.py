@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["Connection"]
 
 
+#: How long a connection that is being closed waits for the client to read what it was sent.
+_LAST_WORDS_SECONDS = 5
+
+
 class Connection(asyncio.Protocol):
     """Reads while it may: not while the client owes us reading, nor with too many calls under way."""
 
@@ -34,6 +38,7 @@ class Connection(asyncio.Protocol):
         #: When the frame that is incomplete now was begun; None if there is none.
         self.frame_begun: float | None = None
         self._transport: asyncio.Transport | None = None
+        self._closing: asyncio.Transport | None = None
         self._frames = FrameBuffer(broker.config.max_request_bytes)
         self._waiting_frames: list[bytes] = []
         self._slots = Slots()
@@ -136,7 +141,8 @@ class Connection(asyncio.Protocol):
         if ready:
             transport.write(ready)
             if transport.get_write_buffer_size() > self.broker.config.max_write_buffer_bytes:
-                self.close("the client does not read its answers")
+                self.broker.closing(self, "the client does not read its answers")
+                self.abort()
                 return
         if self._waiting_frames:
             self._work()
@@ -168,6 +174,8 @@ class Connection(asyncio.Protocol):
     def overdue(self, now: float) -> str | None:
         """Why this connection has to end, if it has."""
         config = self.broker.config
+        if self._closing is not None and now - self.last_heard > _LAST_WORDS_SECONDS:
+            self._closing.abort()
         if (
             self.frame_begun is not None
             and now - self.frame_begun > config.frame_deadline_ms / 1000
@@ -187,6 +195,8 @@ class Connection(asyncio.Protocol):
         if ready:
             transport.write(ready)
         self._transport = None
+        self._closing = transport
+        self.last_heard = self.broker.clock.monotonic()
         transport.close()
 
     def abort(self) -> None:

@@ -124,11 +124,11 @@ class Fetch:
         return FetchableTopicResponse(asked.topic, asked.topic_id, partitions)
 
     def _partition(self, topic: str, asked: FetchPartition) -> PartitionData:
-        partition = led_partition(
-            self._broker, topic, asked.partition, asked.current_leader_epoch
-        )
+        partition = led_partition(self._broker, topic, asked.partition, asked.current_leader_epoch)
         if isinstance(partition, ErrorCode):
-            return self._error(asked, partition, self._broker.cluster.partition(topic, asked.partition))
+            return self._error(
+                asked, partition, self._broker.cluster.partition(topic, asked.partition)
+            )
         log = partition.log
         if not log.log_start_offset <= asked.fetch_offset <= log.log_end_offset:
             return self._error(asked, ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -233,7 +233,8 @@ def offset_for_leader_epoch(
     return OffsetForLeaderEpochResponse(
         topics=tuple(
             OffsetForLeaderTopicResult(
-                topic.topic, tuple(_epoch_end(broker, topic.topic, each) for each in topic.partitions)
+                topic.topic,
+                tuple(_epoch_end(broker, topic.topic, each) for each in topic.partitions),
             )
             for topic in request.topics
         )
