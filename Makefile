@@ -7,12 +7,12 @@ STAMP := .venv/.ready
 ONLY ?=
 FUZZ_SECONDS ?= 300
 
-.PHONY: help demo test lint format typecheck bench fuzz lock clean
+.PHONY: help demo docs test lint format typecheck bench fuzz lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-demo: $(STAMP) ## Decode a captured life of consumer groups and show it
+demo: $(STAMP) ## Run a cluster, a client and some groups, and show what happens
 	@$(BIN)/python examples/demo.py
 
 test: $(STAMP) ## Run every check and every test
@@ -37,6 +37,9 @@ typecheck: $(STAMP) ## Check types (mypy strict)
 
 bench: $(STAMP) ## Measure beside the peers (ONLY=protocol for one part)
 	$(BIN)/python -m bench $(ONLY)
+
+docs: $(STAMP) ## Write the generated parts of the documentation
+	$(BIN)/python tools/generate_docs.py
 
 fuzz: $(STAMP) ## Fuzz the decoders for FUZZ_SECONDS (300)
 	$(BIN)/python -m fuzz.run --seconds $(FUZZ_SECONDS)

@@ -1,92 +1,166 @@
-"""The life of some consumer groups, read from the log in which Apache Kafka's coordinator kept it.
+"""A cluster, a client, and the life of some groups: what `make demo` shows.
 
-The segments are a capture of `__consumer_offsets`; nothing else is needed: no broker, no Java.
+Three brokers run in this process; everything else is confluent-kafka, which does not know that it is not
+talking to Apache Kafka.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from datetime import UTC, datetime
+import tempfile
+import time
 from pathlib import Path
+from typing import Any
 
-from coterie.protocol.group_records import decode_record
-from coterie.protocol.group_records.classic import (
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
 )
-from coterie.protocol.group_records.consumer import (
-    ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataValue,
-)
-from coterie.protocol.records import decode_batches
-from coterie.protocol.schema import RecordKey, RecordValue
-from coterie.protocol.versioned import Undecoded
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from group_log import tell_lives
 
-SEGMENTS = Path(__file__).parent.parent / "tests" / "data" / "offsets-log"
+from coterie.testing import EmbeddedCluster
+
+ORDERS = 200
 
 
 def main() -> None:
-    lives: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    count = 0
-    for segment in sorted(SEGMENTS.glob("*.log")):
-        for batch in decode_batches(segment.read_bytes()).batches:
-            if batch.is_control:
-                continue
-            for record in batch.records():
-                key, value = decode_record(record.key, record.value)
-                count += 1
-                if isinstance(key, RecordKey):
-                    lives[group_of(key)].append((record.timestamp, tell(key, value)))
-    print(f"{count} records of __consumer_offsets, {len(lives)} groups\n")
-    for group, life in sorted(lives.items()):
-        print(group)
-        for timestamp, event in life:
-            moment = datetime.fromtimestamp(timestamp / 1000, UTC)
-            print(f"  {moment:%H:%M:%S.%f}"[:-3] + f"  {event}")
-        print()
+    with tempfile.TemporaryDirectory(prefix="coterie-demo-") as directory:
+        began = time.perf_counter()
+        with EmbeddedCluster(brokers=3, data_dir=directory) as cluster:
+            print(
+                f"Three brokers in {time.perf_counter() - began:.2f} s: {cluster.bootstrap_servers}\n"
+            )
+            play(cluster)
+        print("The cluster is stopped. What its log of groups says:\n")
+        tell_lives(Path(directory))
 
 
-def group_of(key: RecordKey) -> str:
-    group: str = getattr(key, "group", "") or getattr(key, "group_id", "")
-    return group
+def play(cluster: EmbeddedCluster) -> None:
+    settings: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+    cluster.create_topic("orders", partitions=4)
+    produce(settings)
+
+    first, second = member(settings, "billing"), member(settings, "billing")
+    consume([first, second], ORDERS)
+    for consumer in (first, second):
+        consumer.commit(asynchronous=False)
+    reader = member(settings, "reports")
+    consume([reader], ORDERS // 2)
+    reader.commit(asynchronous=False)
+    reader.close()
+    cluster.scene("rebalancing_group", "restless")
+    cluster.scene("stale_group", "forgotten", days=90)
+
+    admin = AdminClient(settings)
+    print("Groups and their states")
+    show_groups(admin)
+    print("Lag of billing and reports")
+    show_lag(admin, ["billing", "reports"])
+
+    first.close()
+    print("One of two members of billing left; the other took over")
+    wait_until_stable(admin, "billing", second)
+    show_members(admin, "billing")
+
+    node = cluster.coordinator_of("billing")
+    cluster.kill_broker(node)
+    print(
+        f"Broker {node}, the coordinator of billing, was killed; broker "
+        f"{cluster.coordinator_of('billing')} took over"
+    )
+    # A client that knew the dead broker would ask it for its time-out's length.
+    admin = AdminClient(settings)
+    show_groups(admin)
+
+    print("Deleting: forgotten may go, billing is in use, nobody knows nothing")
+    for group, future in admin.delete_consumer_groups(["forgotten", "billing", "nothing"]).items():
+        try:
+            future.result()
+            print(f"  {group:<12}deleted")
+        except KafkaException as refusal:
+            print(f"  {group:<12}{refusal.args[0].str()}")
+    print()
+    second.close()
 
 
-def tell(key: RecordKey, value: RecordValue | Undecoded | None) -> str:
-    """A record as a sentence."""
-    name = type(key).__name__.removesuffix("Key")
-    if isinstance(value, Undecoded):
-        return f"{name} is not readable: {value.reason}"
-    if isinstance(key, OffsetCommitKey):
-        place = f"{key.topic}-{key.partition}"
-        return (
-            f"committed {place} at {value.offset}"
-            if isinstance(value, OffsetCommitValue)
-            else (f"offset of {place} deleted")
-        )
-    member: str = getattr(key, "member_id", "")[:8]
-    if value is None:
-        return f"{name} deleted" + (f" for member {member}" if member else "")
-    return tell_value(value, member) or name
+def produce(settings: dict[str, Any]) -> None:
+    producer = Producer(settings)
+    for number in range(ORDERS):
+        producer.produce("orders", key=str(number), value=f"order {number}")
+    producer.flush(30)
 
 
-def tell_value(value: RecordValue, member: str) -> str:
-    match value:
-        case GroupMetadataValue(members=()):
-            return f"empty, generation {value.generation}"
-        case GroupMetadataValue():
-            names = ", ".join(each.client_id for each in value.members)
-            return f"generation {value.generation}, {value.protocol}: {names}"
-        case ConsumerGroupMetadataValue():
-            return f"group epoch {value.epoch}"
-        case ConsumerGroupMemberMetadataValue():
-            wanted = value.subscribed_topic_regex or ", ".join(value.subscribed_topic_names)
-            return f"member {member} subscribes to {wanted}"
-        case ConsumerGroupCurrentMemberAssignmentValue():
-            owned = sum(len(topic.partitions) for topic in value.assigned_partitions)
-            return f"member {member} at epoch {value.member_epoch} owns {owned} partitions"
-    return ""
+def member(settings: dict[str, Any], group: str) -> Consumer:
+    consumer = Consumer(
+        settings
+        | {
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 200,
+        }
+    )
+    consumer.subscribe(["orders"])
+    return consumer
+
+
+def consume(consumers: list[Consumer], count: int) -> None:
+    """Read so many records, and go on until every consumer has partitions."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for consumer in consumers:
+            message = consumer.poll(0.05)
+            if message is not None and message.error() is None:
+                count -= 1
+        if count <= 0 and all(consumer.assignment() for consumer in consumers):
+            return
+
+
+def wait_until_stable(admin: AdminClient, group: str, consumer: Consumer) -> None:
+    """Keep a consumer polling, as it must while its group rebalances."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        consumer.poll(0.05)
+        described = admin.describe_consumer_groups([group])[group].result()
+        if described.state is ConsumerGroupState.STABLE and len(described.members) == 1:
+            return
+
+
+def show_groups(admin: AdminClient) -> None:
+    listed = admin.list_consumer_groups(request_timeout=10).result()
+    for group in sorted(listed.valid, key=lambda each: each.group_id):
+        print(f"  {group.group_id:<12}{state_name(group.state)}")
+    print()
+
+
+def state_name(state: ConsumerGroupState) -> str:
+    return str(state.name).replace("_", " ").lower()
+
+
+def show_lag(admin: AdminClient, groups: list[str]) -> None:
+    latest = {TopicPartition("orders", p): OffsetSpec.latest() for p in range(4)}  # type: ignore[no-untyped-call]
+    ends = {tp.partition: f.result().offset for tp, f in admin.list_offsets(latest).items()}
+    for group in groups:
+        asked = [ConsumerGroupTopicPartitions(group)]
+        (future,) = admin.list_consumer_group_offsets(asked).values()
+        done = {tp.partition: tp.offset for tp in future.result().topic_partitions}
+        lag = sum(end - done.get(partition, 0) for partition, end in ends.items())
+        print(f"  {group:<12}{lag} of {sum(ends.values())} behind")
+    print()
+
+
+def show_members(admin: AdminClient, group: str) -> None:
+    described = admin.describe_consumer_groups([group])[group].result()
+    print(f"  {group:<12}{state_name(described.state)}, {described.partition_assignor}")
+    for each in described.members:
+        owned = ", ".join(f"{tp.topic}-{tp.partition}" for tp in each.assignment.topic_partitions)
+        print(f"  {'':<12}{each.client_id} at {each.host}: {owned}")
+    print()
 
 
 if __name__ == "__main__":
