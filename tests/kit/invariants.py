@@ -28,8 +28,8 @@ __all__ = [
     "Marker",
     "Parking",
     "Written",
-    "check_live_equals_replay",
     "check_lists_agree",
+    "check_live_equals_replay",
     "load",
 ]
 
@@ -169,6 +169,12 @@ class Assignments:
         assert decided is not None, f"I6: {group_id} has an assignment that nobody made"
         expected = decided.get(member_id, b"")
         assert assignment == expected, f"I6: {member_id} got {assignment!r}, not {expected!r}"
+
+    def renamed(self, group_id: str, generation: int, old_id: str, new_id: str) -> None:
+        """A static member came back under a new member id, and keeps what it had."""
+        decided = self._decided.get((group_id, generation))
+        if decided is not None and old_id in decided:
+            self._decided[group_id, generation] = {**decided, new_id: decided[old_id]}
 
     def forget(self, group_id: str) -> None:
         """The group was deleted: its generations begin anew."""

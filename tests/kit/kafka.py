@@ -177,11 +177,12 @@ class KafkaCluster:
             for attempt in range(1, _START_ATTEMPTS + 1):
                 try:
                     self._start_once(self._jars)
-                    return
                 except _PortTaken:
                     if attempt == _START_ATTEMPTS:
                         raise
                     self._clear()
+                else:
+                    return
         except BaseException:
             self.stop()
             raise

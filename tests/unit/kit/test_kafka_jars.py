@@ -182,7 +182,10 @@ def test_the_marker_is_written_last(programs: Program) -> None:
     directory = kafka_jars.resolve("4.3.0").directory
     marker = directory / ".complete"
     assert json.loads(marker.read_text(encoding="utf-8")) == ["kafka-clients-4.3.0.jar"]
-    assert sorted(os.listdir(directory)) == [".complete", "kafka-clients-4.3.0.jar"]
+    assert sorted(path.name for path in directory.iterdir()) == [
+        ".complete",
+        "kafka-clients-4.3.0.jar",
+    ]
 
 
 def test_two_processes_at_once_run_maven_once(programs: Program) -> None:
@@ -233,8 +236,10 @@ def run_pytest(directory: Path, **environ: str) -> subprocess.CompletedProcess[s
     """A run of its own, outside the repository, with the plugin and nothing else of ours."""
     (directory / "test_it.py").write_text(TEST_FILE, encoding="utf-8")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "tests.kit.plugin", "-p", "no:cacheprovider"]
-        + ["-p", "no:randomly", "-rA", "--strict-markers", "test_it.py"],
+        [
+            *(sys.executable, "-m", "pytest", "-p", "tests.kit.plugin", "-p", "no:cacheprovider"),
+            *("-p", "no:randomly", "-rA", "--strict-markers", "test_it.py"),
+        ],
         check=False,
         cwd=directory,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environ},
