@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from coterie.protocol.catalog import all_messages
@@ -79,6 +79,8 @@ def examples(count: int) -> settings:
         deadline=None,
         derandomize=bool(os.environ.get("CI")),
         database=None,
+        # Explaining a failure takes minutes for a large message, and many pairs may fail at once.
+        phases=[Phase.explicit, Phase.generate, Phase.shrink],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
 

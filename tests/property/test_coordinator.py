@@ -80,6 +80,8 @@ class Client:
     def __init__(self, number: int) -> None:
         self.group_id = GROUPS[number % 2]
         self.instance_id = f"i-{number}" if number >= 3 else None
+        #: Not for its own use: under which member id it was last in the group.
+        self.former_id = ""
         self.forget()
 
     def forget(self) -> None:
@@ -144,6 +146,10 @@ class CoordinatorMachine(RuleBasedStateMachine):
             client.generation = response.generation_id
             client.joined = response
             self.fencing.seen(client.group_id, response.generation_id)
+            self.assignments.renamed(
+                client.group_id, client.generation, client.former_id, client.member_id
+            )
+            client.former_id = client.member_id
             assert (response.member_id == response.leader) == bool(response.members)
         else:
             self.heard_error(client, response.error_code)
@@ -179,10 +185,22 @@ class CoordinatorMachine(RuleBasedStateMachine):
         if response is not None:
             self.heard(client, response)
 
-    @rule(number=clients)
-    def come_back_without_memory(self, number: int) -> None:
-        """A process restarts; if it is a static member, its former self may be parked."""
+    @rule(group_id=groups, variant=st.integers(0, 2))
+    def rebalance(self, group_id: str, variant: int) -> None:
+        """All clients of a group do what is asked of them, so that it gets somewhere."""
+        ours = [number for number in range(CLIENTS) if self.clients[number].group_id == group_id]
+        for _ in range(2):
+            for number in ours:
+                self.join(number, 9, variant)
+        self.pass_time(6.5)  # the initial delay, extended once because more than one came
+        for number in ours:
+            self.sync(number)
+
+    @rule(number=clients, version=st.sampled_from([3, 8, 9]), variant=st.integers(0, 2))
+    def start_over(self, number: int, version: int, variant: int) -> None:
+        """A process restarts; its former self may still be parked, or a member."""
         self.clients[number].forget()
+        self.join(number, version, variant)
 
     @rule(number=clients)
     def sync(self, number: int) -> None:
@@ -311,7 +329,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         self.transactions.setdefault(producer, []).append((place, offset))
 
     @rule(producer=st.integers(0, 1), commit=st.booleans())
-    def end_transaction(self, producer: int, commit: bool) -> None:
+    def end_transaction(self, *, producer: int, commit: bool) -> None:
         self.driver.end_transaction(producer, commit=commit)
         for place, offset in self.transactions.pop(producer, []):
             if commit:
@@ -354,6 +372,16 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 9.0, 25.0, 70.0]))
     def advance(self, seconds: float) -> None:
+        self.pass_time(seconds)
+
+    @rule(steps=st.integers(1, 8))
+    def advance_with_heartbeats(self, steps: int) -> None:
+        for _ in range(steps):
+            self.pass_time(3.0)
+            for number in range(CLIENTS):
+                self.heartbeat(number)
+
+    def pass_time(self, seconds: float) -> None:
         before = {group_id: self.driver.state(group_id) for group_id in GROUPS}
         for outcome in self.driver.advance(seconds):
             self.deliver(outcome)
@@ -429,7 +457,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
             )
             assert rebalance.pending_syncs <= members.keys()
             assert not members.keys() & rebalance.pending_joins.keys()
-            assert len(members) <= CONFIG.max_size
+            assert rebalance.awaiting_joins <= CONFIG.max_size
             assert rebalance.static_members == {
                 each.instance_id: each.member_id
                 for each in members.values()

@@ -173,10 +173,7 @@ class DurableState:
 
     def _apply_foreign(self, key: Any, value: RecordValue | None) -> None:
         number = type(key).__key__
-        kind = FOREIGN_TYPES.get(number)
-        if kind is None:
-            self.skipped += 1
-            return
+        kind = FOREIGN_TYPES[number]
         group = self.groups.get(key.group_id)
         foreign = group if isinstance(group, ForeignGroup) and group.type is kind else None
         if value is not None:

@@ -69,6 +69,7 @@ class CoordinatorShard:
         "_handlers",
         "_offsets",
         "_phases",
+        "_serving",
         "_state",
         "partition",
     )
@@ -84,6 +85,7 @@ class CoordinatorShard:
         self._expiration = Expiration(self._state, config)
         self._expiration_deadline = Deadline(Subject(Reason.EXPIRATION))
         self._clock = RetentionClock(0.0, 0)
+        self._serving = False
         joining = Joining(self._state, self._phases, config)
         membership = Membership(self._state, self._phases)
         self._handlers: dict[type[Request], Callable[[Any, RequestContext], Outcome]] = {
@@ -170,6 +172,8 @@ class CoordinatorShard:
         now_ms = self._clock.advance(monotonic, now_ms)
         self._schedule_expiration(monotonic)
         for records in self._expiration.batches(now_ms):
+            if not self._serving:
+                return  # the last batch could not be written, and another shard took over
             yield Outcome(records)
 
     def _schedule_expiration(self, monotonic: float) -> None:
@@ -208,6 +212,7 @@ class CoordinatorShard:
 
         A group that is larger than now allowed is rebalanced, and loses those who come last.
         """
+        self._serving = True
         self._clock = RetentionClock(monotonic, now_ms)
         self._schedule_expiration(monotonic)
         step = Step(monotonic, now_ms)
@@ -225,7 +230,8 @@ class CoordinatorShard:
                 self._phases.prepare(group, rebalance, step)
 
     def unload(self) -> tuple[tuple[Hashable, Response], ...]:
-        """The partition moves away: answers to everything that is parked."""
+        """The partition moves away: answers to everything that is parked. The shard is of no use then."""
+        self._serving = False
         released: list[tuple[Hashable, Response]] = []
         error = ErrorCode.NOT_COORDINATOR
         for group in self._state.groups.values():

@@ -26,6 +26,7 @@ from coterie.server.housekeeping import keep_house
 from coterie.server.metadata import CONSUMER_OFFSETS, ClusterMetadata, TopicMetadata
 from coterie.server.partitions import Partition
 from coterie.server.topic_configs import log_config
+from coterie.server.transaction_coordinator import TransactionCoordinator
 from coterie.storage.config import Durability
 from coterie.storage.data_directory import DataDirectory
 from coterie.storage.errors import StorageError
@@ -63,6 +64,7 @@ class Cluster:
         self.host = host
         self.brokers: dict[int, Broker] = {}
         self.metadata: ClusterMetadata
+        self.transactions: TransactionCoordinator
         self.storage_error: StorageError | None = None
         self._root = root or Path("memory")
         self._fs: FileSystem = OsFileSystem() if root else MemoryFileSystem()
@@ -86,7 +88,10 @@ class Cluster:
             for warning in directory.warnings:
                 log.warning("%s", warning)
             self._committers[node_id] = Committer(
-                directory, self.config.durability, on_broken=self._storage_broke
+                directory,
+                self.config.durability,
+                timeout_ms=self.config.offsets_commit_timeout_ms,
+                on_broken=self._storage_broke,
             )
         controller = self._committers[self._node_ids[0]].directory
         self.metadata = ClusterMetadata(
@@ -102,6 +107,8 @@ class Cluster:
         for node_id in self._node_ids:
             await self._listen(node_id)
         self._elect()
+        self.transactions = TransactionCoordinator(self)
+        self.transactions.start()
         self._housekeeper = asyncio.get_running_loop().create_task(
             keep_house(
                 self._committers.values(),
@@ -115,6 +122,7 @@ class Cluster:
         if self._housekeeper is not None:
             self._housekeeper.cancel()
             await asyncio.wait([self._housekeeper])
+        self.transactions.stop()
         for broker in self.brokers.values():
             broker.groups.resign_all()
         for committer in self._committers.values():
@@ -272,8 +280,7 @@ class Cluster:
 
     def transaction_coordinator(self, transactional_id: str) -> int:
         """The broker that coordinates a transactional id."""
-        alive = self.alive()
-        return alive[partition_for(transactional_id, len(alive))] if alive else -1
+        return self.transactions.partition_of(transactional_id).leader
 
     def _leaders(self, count: int) -> list[int]:
         """Preferred leaders of new partitions, in turn over the brokers that are alive."""

@@ -20,12 +20,16 @@ from coterie.storage.data_directory import Round as SealedRound
 from coterie.storage.errors import StorageBroken, StorageError, StorageFull
 from coterie.storage.partition_log import PartitionLog
 
-__all__ = ["CommitRound", "Committer"]
+__all__ = ["CommitRound", "Committer", "StorageLate"]
 
 T = TypeVar("T")
 
 #: Called with None when the round is durable, or with the reason why it never will be.
 Callback = Callable[[StorageError | None], None]
+
+
+class StorageLate(StorageError):
+    """A round is not on disk in time. It may be later: whoever is told this cannot know which."""
 
 
 class CommitRound:
@@ -41,8 +45,15 @@ class CommitRound:
         """Rounds end once; a callback for one that has ended is called by nobody, so ask `done` first."""
         self._callbacks.append(callback)
 
+    def give_up(self, error: StorageLate) -> None:
+        """Tell everyone who waits that it takes too long; the round itself goes on."""
+        self._call(error)
+
     def end(self, error: StorageError | None) -> None:
         self.done = True
+        self._call(error)
+
+    def _call(self, error: StorageError | None) -> None:
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback(error)
@@ -56,9 +67,11 @@ class Committer:
         directory: DataDirectory,
         durability: Durability,
         *,
+        timeout_ms: int,
         on_broken: Callable[[StorageError], None],
     ) -> None:
         self.directory = directory
+        self._timeout = timeout_ms / 1000
         self.broken: StorageError | None = None
         self._on_broken = on_broken
         self._open = CommitRound()
@@ -98,8 +111,22 @@ class Committer:
         if self._executor is None:
             self._finish(sealed, self._write(sealed))
         else:
+            late = self._loop.call_later(self._timeout, self._late)
             future = self._loop.run_in_executor(self._executor, self._write, sealed)
-            future.add_done_callback(lambda done: self._finish(sealed, done.result()))
+            future.add_done_callback(lambda done: self._written(sealed, done.result(), late))
+
+    def _late(self) -> None:
+        """The disk is slow: tell those who wait, also for the round behind, and go on waiting."""
+        error = StorageLate(f"{self.directory.root} takes longer than {self._timeout:g} s to write")
+        for round_ in (self._under_way, self._open):
+            if round_ is not None:
+                round_.give_up(error)
+
+    def _written(
+        self, sealed: SealedRound, error: StorageError | None, late: asyncio.TimerHandle
+    ) -> None:
+        late.cancel()
+        self._finish(sealed, error)
 
     def _write(self, sealed: SealedRound) -> StorageError | None:
         try:

@@ -38,6 +38,7 @@ _LEADER_TOLD_FROM: Final = 12
 _ENDPOINTS_TOLD_FROM: Final = 16  # KIP-951
 _READ_COMMITTED: Final = 1
 _UNKNOWN: Final = -1
+_NOT_TOLD: Final = FetchLeaderIdAndEpoch()
 _BASE_OFFSET_AND_LENGTH = Struct(">qi")
 
 
@@ -125,10 +126,10 @@ class Fetch:
 
     def _partition(self, topic: str, asked: FetchPartition) -> PartitionData:
         partition = led_partition(self._broker, topic, asked.partition, asked.current_leader_epoch)
+        if partition is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            return self._error(asked, partition, self._leader(topic, asked.partition))
         if isinstance(partition, ErrorCode):
-            return self._error(
-                asked, partition, self._broker.cluster.partition(topic, asked.partition)
-            )
+            return self._error(asked, partition)
         log = partition.log
         if not log.log_start_offset <= asked.fetch_offset <= log.log_end_offset:
             return self._error(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -171,16 +172,22 @@ class Fetch:
         found = state.producers.aborted_in(offset, _end_of(data))
         return tuple(AbortedTransaction(each.producer_id, each.first_offset) for each in found)
 
+    def _leader(self, topic: str, index: int) -> FetchLeaderIdAndEpoch:
+        """Who leads a partition, as far as this version has a place for it."""
+        partition = self._broker.cluster.partition(topic, index)
+        if partition is None or self._call.version < _LEADER_TOLD_FROM:
+            return FetchLeaderIdAndEpoch()
+        if self._call.version >= _ENDPOINTS_TOLD_FROM:
+            self._leaders.add(partition.leader)
+        return FetchLeaderIdAndEpoch(partition.leader, partition.leader_epoch)
+
     def _error(
-        self, asked: FetchPartition, error: ErrorCode, partition: Partition | None = None
+        self,
+        asked: FetchPartition,
+        error: ErrorCode,
+        leader: FetchLeaderIdAndEpoch = _NOT_TOLD,
     ) -> PartitionData:
         self._failed = True
-        leader = FetchLeaderIdAndEpoch()
-        if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and self._call.version >= _LEADER_TOLD_FROM:
-            assert partition is not None
-            leader = FetchLeaderIdAndEpoch(partition.leader, partition.leader_epoch)
-            if self._call.version >= _ENDPOINTS_TOLD_FROM:
-                self._leaders.add(partition.leader)
         return PartitionData(
             partition_index=asked.partition,
             error_code=error,

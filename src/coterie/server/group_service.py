@@ -16,6 +16,7 @@ from coterie.coordinator.outcome import Outcome, RequestContext
 from coterie.coordinator.partitioner import partition_for
 from coterie.coordinator.shard import CoordinatorShard
 from coterie.error_codes import ErrorCode
+from coterie.protocol.api import ApiKey
 from coterie.protocol.group_records import decode_record, encode_key, encode_value
 from coterie.protocol.records import (
     ControlRecordType,
@@ -26,6 +27,8 @@ from coterie.protocol.records import (
 from coterie.protocol.schema import Response
 from coterie.protocol.types import Uuid
 from coterie.server.calls import Call
+from coterie.server.committer import StorageLate
+from coterie.server.rounds import when_all_end
 from coterie.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -192,17 +195,19 @@ class GroupService:
 
     def _answer(self, hosted: HostedShard, answers: list[tuple[Hashable, Response]]) -> None:
         round_ = hosted.last_round
-        if round_ is None or round_.done:
-            for token, response in answers:
-                cast("Call", token).answer(response)
-            return
+        durable = round_ is None or round_.done
         for token, response in answers:
             call = cast("Call", token)
-            call.answer_when_durable(round_, response, self._failed(hosted, call))
+            # A heartbeat tells nothing that could be lost, and must not wait for a slow disk.
+            if round_ is None or durable or call.api is ApiKey.HEARTBEAT:
+                call.answer(response)
+            else:
+                call.answer_when_durable(round_, response, self._failed(hosted, call))
 
     def _failed(self, hosted: HostedShard, call: Call) -> Callable[[StorageError], Response]:
-        def failed(_error: StorageError) -> Response:
-            self._reload(hosted)
+        def failed(error: StorageError) -> Response:
+            if not isinstance(error, StorageLate):
+                self._reload(hosted)
             return cast("Response", self._broker.refuse(call, self._storage_error()))
 
         return failed
@@ -219,45 +224,21 @@ class GroupService:
 
     def answer_reads(self, call: Call, shards: Iterable[HostedShard], response: Response) -> None:
         """Answer a question about several shards once all that it saw is durable."""
-        rounds = {
-            h.last_round for h in shards if h.last_round is not None and not h.last_round.done
-        }
-        left = len(rounds)
-        if not left:
-            call.answer(response)
-            return
         data = call.encode(response)
 
-        def done(_error: StorageError | None) -> None:
-            nonlocal left
-            left -= 1
-            if not left:
-                call.slot.data = data
-                call.connection.answered()
+        def durable(_failed: set[CommitRound]) -> None:
+            call.slot.data = data
+            call.connection.answered()
 
-        for round_ in rounds:
-            round_.when_durable(done)
+        when_all_end((hosted.last_round for hosted in shards), durable)
 
-    def answer_writes(self, call: Call, shards: list[HostedShard], response: Response) -> None:
+    def answer_writes(self, call: Call, shards: Iterable[HostedShard], response: Response) -> None:
         """Answer a change in several shards once all of it is durable, or refuse the whole of it."""
-        rounds = {
-            h.last_round for h in shards if h.last_round is not None and not h.last_round.done
-        }
-        left, failed = len(rounds), False
-        if not left:
-            call.answer(response)
-            return
 
-        def done(error: StorageError | None) -> None:
-            nonlocal left, failed
-            left -= 1
-            failed = failed or error is not None
-            if not left:
-                refused = self._broker.refuse(call, self._storage_error()) if failed else response
-                call.answer(refused)
+        def durable(failed: set[CommitRound]) -> None:
+            call.answer(self._broker.refuse(call, self._storage_error()) if failed else response)
 
-        for round_ in rounds:
-            round_.when_durable(done)
+        when_all_end((hosted.last_round for hosted in shards), durable)
 
     def topic_deleted(self, name: str, topic_id: Uuid) -> None:
         """Offsets of a topic go with it."""

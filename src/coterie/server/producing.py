@@ -47,7 +47,7 @@ class Appended(NamedTuple):
     record_errors: tuple[BatchIndexAndErrorMessage, ...] = ()
 
 
-class _Refused(Exception):  # noqa: N818 - never leaves this module
+class _Refused(Exception):
     def __init__(
         self,
         error: ErrorCode,
@@ -68,22 +68,28 @@ def append_records(
 ) -> Appended:
     """Check and stage the records of a Produce request for one partition that this broker leads."""
     try:
-        if partition.topic.is_internal:
-            # Kafka lets a client named __admin_client through; here what the coordinators remember
-            # would no longer be what their log says.
-            raise _Refused(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Cannot append to internal topic {partition.topic.name}",
-            )
+        _check_topic(partition)
         batch = _the_batch(data or b"", version)
         data = _for_the_log(broker, partition, batch, data or b"")
-        return _append(broker, partition, batch, data, version, transactional_id)
+        return _append(
+            broker, partition, batch, data, version=version, transactional_id=transactional_id
+        )
     except _Refused as refused:
         return refused.answer
     except RecordBatchError as error:
         return Appended(ErrorCode.CORRUPT_MESSAGE, str(error))
     except StorageError as error:
         return Appended(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+
+
+def _check_topic(partition: Partition) -> None:
+    if partition.topic.is_internal:
+        # Kafka lets a client named __admin_client through; here what the coordinators remember would
+        # no longer be what their log says.
+        raise _Refused(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Cannot append to internal topic {partition.topic.name}",
+        )
 
 
 def _the_batch(data: bytes, version: int) -> RecordBatch:
@@ -192,6 +198,7 @@ def _append(
     partition: Partition,
     batch: RecordBatch,
     data: bytes,
+    *,
     version: int,
     transactional_id: str | None,
 ) -> Appended:

@@ -5,7 +5,7 @@ One request may append to logs of several data directories, and each has rounds 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 
 from coterie.server.committer import CommitRound
 from coterie.storage.errors import StorageError
@@ -14,7 +14,7 @@ __all__ = ["when_all_end"]
 
 
 def when_all_end(
-    rounds: Iterable[CommitRound | None], done: Callable[[Set[CommitRound]], None]
+    rounds: Iterable[CommitRound | None], done: Callable[[set[CommitRound]], None]
 ) -> None:
     """Call `done` with the rounds that failed, once all have ended: now, if none is under way."""
     pending = {each for each in rounds if each is not None and not each.done}

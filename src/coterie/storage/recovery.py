@@ -113,7 +113,8 @@ class LogRecovery:
             Segment(self.fs, self._directory, base, self.config.index_interval_bytes)
             for base in bases
         ]
-        while len(segments) > 1 and segments[1].base_offset <= self.log_start_offset:
+        passed = min(self.log_start_offset, self.recovery_point)  # the journal begins at the latter
+        while len(segments) > 1 and segments[1].base_offset <= passed:
             self.fs.unlink(segments.pop(0).path)
         return segments
 
@@ -121,6 +122,9 @@ class LogRecovery:
         if not segments:
             return _End(-1, 0, 0 if self.entries else self.log_start_offset)
         limit = decode_batches(self.entries[0]).batches[0].base_offset if self.entries else None
+        if limit is not None and segments[0].base_offset > limit:
+            # Only later files' names have reached the disk: as if there were none.
+            return _End(-1, 0, 0)
         end = _End(0, 0, segments[0].base_offset)
         for index, segment in enumerate(segments):
             if limit is not None and index and segment.base_offset >= limit:

@@ -18,6 +18,7 @@ from coterie.coordinator import (
     RequestContext,
     Topic,
 )
+from coterie.coordinator.group import ClassicGroup
 from coterie.error_codes import ErrorCode
 from coterie.protocol.codec import decode, encode
 from coterie.protocol.group_records import decode_record, encode_key, encode_value
@@ -167,7 +168,7 @@ class Driver:
     def write(self, record: Record, producer_id: int = -1) -> None:
         value = None if record.value is None else encode_value(record.value, record.version)
         stored = decode_record(encode_key(record.key), value)
-        assert stored == (record.key, record.value), "a record changes by being written and read"
+        assert (stored.key, stored.value) == (record.key, record.value), "changed by being written"
         entry = Written(stored.key, stored.value, producer_id)
         self.log.append(entry)
         entry.apply(self.shard)
@@ -329,6 +330,12 @@ class Driver:
 
     def described(self, group_id: str = "group") -> DescribedGroup:
         return self.shard.describe_group(group_id, 6)
+
+    def group(self, group_id: str = "group") -> ClassicGroup:
+        """The object inside."""
+        group = self.shard._state.groups[group_id]
+        assert isinstance(group, ClassicGroup)
+        return group
 
     def state(self, group_id: str = "group") -> str:
         return self.described(group_id).group_state

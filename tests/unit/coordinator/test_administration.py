@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie.error_codes import ErrorCode
@@ -23,7 +25,7 @@ E = ErrorCode
 def driver() -> Driver:
     """Groups in every state that a group can be in."""
     driver = Driver()
-    session = {"session_timeout_ms": 600_000}
+    session: dict[str, Any] = {"session_timeout_ms": 600_000}
     driver.form(group_id="stable", **session)
     driver.form(group_id="connect", protocol_type="connect", **session)
     (member,) = driver.form(group_id="empty", **session)

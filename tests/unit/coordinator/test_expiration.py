@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie.coordinator import GroupConfig
@@ -17,7 +19,7 @@ from tests.unit.coordinator.test_transactions import commit as commit_in_transac
 
 DAY = 86_400.0
 DECADE = 3_650 * DAY
-LONG_SESSION = {"session_timeout_ms": 1_800_000}
+LONG_SESSION: dict[str, Any] = {"session_timeout_ms": 1_800_000}
 
 
 @pytest.fixture
@@ -82,7 +84,7 @@ def test_a_stable_group_loses_only_what_it_does_not_subscribe_to(driver: Driver)
     ],
 )
 def test_members_that_cannot_be_read_keep_everything(
-    driver: Driver, fields: dict[str, object]
+    driver: Driver, fields: dict[str, Any]
 ) -> None:
     (member,) = driver.form(**LONG_SESSION, **fields)
     driver.commit_as(member, topic="payments")

@@ -29,6 +29,7 @@ from coterie.protocol.messages.membership import MemberIdentity
 from tests.kit.invariants import check_live_equals_replay
 from tests.unit.coordinator.driver import Driver
 from tests.unit.coordinator.test_offsets import delete
+from tests.unit.coordinator.test_transactions import commit as commit_in_transaction
 
 E = ErrorCode
 GROUP = ConsumerGroupMetadataKey(group_id="group")
@@ -121,6 +122,12 @@ def test_offsets_of_an_empty_one_can_be_changed(driver: Driver) -> None:
     assert driver.commit(6) == E.UNKNOWN_MEMBER_ID
     assert driver.commit(6, member_id="m", generation_id_or_member_epoch=1) == E.UNKNOWN_MEMBER_ID
     assert delete(driver, ("orders", (0,))) == E.NON_EMPTY_GROUP
+
+
+def test_transactions_reach_it_too(driver: Driver) -> None:
+    assert commit_in_transaction(driver, 7) == E.NONE
+    driver.end_transaction(7, commit=True)
+    assert driver.fetched() == {("orders", 0): 7}
 
 
 def test_classic_requests_do_not_reach_it(driver: Driver) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie.error_codes import ErrorCode
@@ -175,7 +177,7 @@ def test_members_that_the_leader_forgot_get_nothing(driver: Driver) -> None:
 
 def test_version_5_must_name_the_protocol(driver: Driver) -> None:
     (member,) = driver.form()
-    right = {"protocol_type": "consumer", "protocol_name": "range"}
+    right: dict[str, Any] = {"protocol_type": "consumer", "protocol_name": "range"}
     assert driver.send(sync_request(member, **right), 5).error_code == 0
     for wrong in (
         {"protocol_type": None},
@@ -262,13 +264,13 @@ def test_the_last_one_to_leave_empties_the_group(driver: Driver) -> None:
     )
     assert value.current_state_timestamp == driver.now_ms  # type: ignore[union-attr]
     assert driver.state() == "Empty"
-    assert driver.shard._state.groups["group"].rebalance is None
+    assert driver.group().rebalance is None
 
 
 def test_a_handed_out_id_can_be_given_back(driver: Driver) -> None:
     member_id = driver.send(driver.join_request(), 4).member_id
     assert driver.leave(MemberIdentity(member_id=member_id)) == [E.NONE]
-    assert driver.shard._state.groups["group"].rebalance is None
+    assert driver.group().rebalance is None
     answer = driver.send(driver.join_request(member_id=member_id), 4)
     assert answer.error_code == E.UNKNOWN_MEMBER_ID
 
@@ -311,7 +313,7 @@ def test_all_leave_while_the_first_rebalance_waits(driver: Driver) -> None:
 
 def test_subscriptions_of_a_generation_decide_what_may_be_deleted(driver: Driver) -> None:
     (member,) = driver.form()
-    group = driver.shard._state.groups["group"]
+    group = driver.group()
     assert group.is_subscribed_to("orders")
     assert not group.is_subscribed_to("payments")
     changed = protocols("range", metadata=subscription("payments"))

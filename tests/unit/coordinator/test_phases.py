@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie.coordinator import GroupConfig
+from coterie.coordinator.outcome import Step
+from coterie.coordinator.phases import Reason, Subject
 from coterie.error_codes import ErrorCode
 from coterie.protocol.group_records.classic import GroupMetadataKey, MemberMetadata
 from coterie.protocol.group_records.classic import GroupMetadataValue as Value
@@ -46,7 +50,7 @@ def test_the_first_rebalance_waits_for_others(driver: Driver) -> None:
 
 
 def test_the_delay_is_extended_up_to_the_rebalance_timeout(driver: Driver) -> None:
-    fields = {"rebalance_timeout_ms": 7_000}
+    fields: dict[str, Any] = {"rebalance_timeout_ms": 7_000}
     tokens = [driver.park(driver.join_request(**fields), 3)]
     start = driver.monotonic
     while tokens[0] in driver.parked:
@@ -99,7 +103,7 @@ def test_who_does_not_rejoin_is_dropped(driver: Driver) -> None:
 
 
 def test_static_members_that_do_not_rejoin_keep_their_place(driver: Driver) -> None:
-    fields = {"session_timeout_ms": 600_000}
+    fields: dict[str, Any] = {"session_timeout_ms": 600_000}
     leader, _ = driver.form(instance_ids=("i-1", "i-2"), **fields)
     token = driver.park(driver.join_request(**fields), 3)
     driver.advance(60)
@@ -110,7 +114,7 @@ def test_static_members_that_do_not_rejoin_keep_their_place(driver: Driver) -> N
 
 
 def test_if_nobody_comes_back_it_waits_for_the_sessions_to_end(driver: Driver) -> None:
-    fields = {"session_timeout_ms": 100_000}
+    fields: dict[str, Any] = {"session_timeout_ms": 100_000}
     driver.form(instance_ids=("i-1", "i-2"), **fields)
     driver.leave(MemberIdentity(member_id="", group_instance_id="i-2"))
     assert driver.state() == "PreparingRebalance"
@@ -121,7 +125,7 @@ def test_if_nobody_comes_back_it_waits_for_the_sessions_to_end(driver: Driver) -
 
 
 def test_a_new_member_waits_no_longer_than_five_minutes(driver: Driver) -> None:
-    fields = {"session_timeout_ms": 1_000_000, "rebalance_timeout_ms": 900_000}
+    fields: dict[str, Any] = {"session_timeout_ms": 1_000_000, "rebalance_timeout_ms": 900_000}
     driver.form(**fields)
     token = driver.park(driver.join_request(**fields), 3)
     driver.advance(299)
@@ -286,10 +290,42 @@ def test_a_group_deleted_meanwhile_has_no_deadlines(driver: Driver) -> None:
     assert driver.state() == "Dead"
 
 
+def test_a_deadline_of_what_is_gone_does_nothing(driver: Driver) -> None:
+    (member,) = driver.form()
+    group = driver.group()
+    driver.leave(MemberIdentity(member_id=member.member_id))
+    before = len(driver.log)
+    step = Step(driver.monotonic, driver.now_ms)
+    driver.shard._phases.fire(Subject(Reason.SESSION, group, member.member_id), step)
+    driver.send(driver.join_request(), 4)
+    driver.shard._phases.fire(Subject(Reason.SESSION, group, member.member_id), step)
+    assert (step.records, step.released, len(driver.log)) == ([], {}, before)
+
+
+def test_a_static_member_that_came_back_does_not_have_to_sync_in_time(driver: Driver) -> None:
+    fields: dict[str, Any] = {"session_timeout_ms": 600_000}
+    leader, _ = driver.form(instance_ids=("i-1", "i-2"), sync=False, **fields)
+    driver.send(sync_request(leader), 3)
+    assert driver.send(driver.join_request(group_instance_id="i-2", **fields), 9).error_code == 0
+    driver.advance(60)
+    assert driver.state() == "Stable"
+
+
+def test_an_unloaded_shard_expires_nothing_more(driver: Driver) -> None:
+    for number in range(1500):
+        driver.commit(group_id=f"group-{number}")
+    driver.monotonic += 8 * 86_400
+    driver.now_ms += 8 * 86_400_000
+    outcomes = driver.shard.tick(driver.monotonic, driver.now_ms)
+    assert next(outcomes).records
+    assert driver.shard.unload() == ()
+    assert list(outcomes) == []
+
+
 def test_a_record_from_before_rebalance_timeouts(driver: Driver) -> None:
     member = MemberMetadata(member_id="m", session_timeout=7_000, rebalance_timeout=-1)
     value = Value(protocol_type="consumer", generation=4, protocol="range", members=(member,))
     driver.replay(GroupMetadataKey(group="group"), value)
     driver.restart()
-    assert driver.shard._state.groups["group"].membership().rebalance_timeout_ms() == 7_000
+    assert driver.group().membership().rebalance_timeout_ms() == 7_000
     assert driver.described().leader_id == "m"  # the record names no leader

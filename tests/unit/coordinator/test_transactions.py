@@ -160,7 +160,7 @@ def test_deleting_the_topic_takes_pending_ones_along(driver: Driver) -> None:
 
 def test_a_member_commits_in_any_state(driver: Driver) -> None:
     (member,) = driver.form(sync=False)
-    claim = {"member_id": member.member_id, "generation_id": 1}
+    claim: dict[str, Any] = {"member_id": member.member_id, "generation_id": 1}
     assert commit(driver, **claim) == E.NONE
     assert commit(driver, **claim | {"generation_id": 0}) == E.ILLEGAL_GENERATION
     assert commit(driver, **claim | {"member_id": "who"}) == E.UNKNOWN_MEMBER_ID
@@ -179,7 +179,7 @@ def test_a_member_commits_in_any_state(driver: Driver) -> None:
         ({"metadata": "x" * 5000}, E.OFFSET_METADATA_TOO_LARGE),
     ],
 )
-def test_what_is_refused(driver: Driver, fields: dict[str, object], error: ErrorCode) -> None:
+def test_what_is_refused(driver: Driver, fields: dict[str, Any], error: ErrorCode) -> None:
     assert commit(driver, **fields) == error
     assert driver.log == []
 

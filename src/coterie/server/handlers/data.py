@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coterie.error_codes import ErrorCode
@@ -22,6 +21,7 @@ from coterie.protocol.messages.data import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -73,7 +73,7 @@ class _Result(NamedTuple):
     """One partition of a Produce request, and what became of it."""
 
     topic: TopicProduceData
-    index: int
+    partition_index: int
     appended: Appended
     log_start_offset: int = -1
     leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
@@ -82,7 +82,7 @@ class _Result(NamedTuple):
 def produce(broker: Broker, call: Call, request: ProduceRequest) -> Response | None:
     """Produce 3-13. The answer leaves when all that was appended is durable, for acks 1 as for -1."""
     results = [
-        _produce_to(broker, call, request, topic, each.index, each.records)
+        _produce_to(broker, call, request, topic, each)
         for topic in request.topic_data
         for each in topic.partition_data
     ]
@@ -94,7 +94,7 @@ def produce(broker: Broker, call: Call, request: ProduceRequest) -> Response | N
             call.no_answer()
         return None
 
-    def done(failed: Set[CommitRound]) -> None:
+    def done(failed: set[CommitRound]) -> None:
         call.answer(_produce_response(broker, request, results, failed))
 
     when_all_end([each.appended.round for each in results], done)
@@ -106,9 +106,9 @@ def _produce_to(
     call: Call,
     request: ProduceRequest,
     asked: TopicProduceData,
-    index: int,
-    records: bytes | None,
+    given: PartitionProduceData,
 ) -> _Result:
+    index = given.index
     if request.acks not in _ACKS:
         error = ErrorCode.INVALID_REQUIRED_ACKS
         return _Result(asked, index, Appended(error, error.message))
@@ -126,7 +126,7 @@ def _produce_to(
     appended = append_records(
         broker,
         partition,
-        records,
+        given.records,
         version=call.version,
         transactional_id=request.transactional_id,
     )
@@ -135,7 +135,7 @@ def _produce_to(
 
 
 def _produce_response(
-    broker: Broker, request: ProduceRequest, results: list[_Result], failed: Set[CommitRound]
+    broker: Broker, request: ProduceRequest, results: list[_Result], failed: set[CommitRound]
 ) -> ProduceResponse:
     by_topic: dict[int, list[PartitionProduceResponse]] = {}
     for each in results:
@@ -143,7 +143,7 @@ def _produce_response(
         code = ErrorCode.KAFKA_STORAGE_ERROR if lost else each.appended.error
         by_topic.setdefault(id(each.topic), []).append(
             PartitionProduceResponse(
-                index=each.index,
+                index=each.partition_index,
                 error_code=code,
                 base_offset=-1 if lost else each.appended.base_offset,
                 log_append_time_ms=-1 if lost else each.appended.log_append_time_ms,

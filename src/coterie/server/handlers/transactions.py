@@ -1,19 +1,363 @@
-"""Transactions."""
+"""Transactions: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn, and what
+tools ask about them. What they do is in coterie.server.transaction_coordinator."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, cast
 
-from coterie.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
+from coterie.error_codes import ErrorCode
+from coterie.protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    ListTransactionsTransactionState,
+    PartitionResponse,
+    ProducerState,
+    TopicData,
+    TopicResponse,
+    TransactionState,
+    TxnOffsetCommitRequest,
+)
 from coterie.protocol.schema import Response
+from coterie.server.committer import CommitRound
+from coterie.server.handlers.groups import about_one_group
+from coterie.server.leading import led_partition
+from coterie.server.metadata import CONSUMER_OFFSETS
+from coterie.server.partition_state import state_of
+from coterie.server.rounds import when_all_end
+from coterie.server.transaction_coordinator import Step
+from coterie.server.transaction_states import State, Transaction, by_topic
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
     from coterie.server.calls import Call
 
-__all__ = ["init_producer_id"]
+__all__ = [
+    "add_offsets_to_txn",
+    "add_partitions_to_txn",
+    "describe_producers",
+    "describe_transactions",
+    "end_txn",
+    "init_producer_id",
+    "list_transactions",
+    "txn_offset_commit",
+]
+
+#: The versions from which PRODUCER_FENCED is understood (KIP-588); before, it is INVALID_PRODUCER_EPOCH.
+_FENCED_FROM: Final = 2
+_FENCED_FROM_IN_INIT: Final = 4
+_BATCHED_FROM: Final = 4  # AddPartitionsToTxn, KIP-890
+_ABORTABLE_FROM: Final = 5  # AddPartitionsToTxn, KIP-1050
+#: Answers of the coordinator that a group coordinator gives as something to retry (KIP-890).
+_TRY_AGAIN: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR})
+_TITLES: Final = {state.title: state for state in State}
 
 
 def init_producer_id(broker: Broker, call: Call, request: InitProducerIdRequest) -> Response | None:
-    """InitProducerId 0-5."""
-    return InitProducerIdResponse(producer_id=broker.cluster.metadata.take_producer_id())
+    """InitProducerId 0-5. Without a transactional id everybody gets a new producer id."""
+    if request.transactional_id is None:
+        producer_id = broker.cluster.metadata.take_producer_id()
+        return InitProducerIdResponse(producer_id=producer_id)
+    if not request.transactional_id or (request.producer_id < 0) is not (
+        request.producer_epoch < 0
+    ):
+        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
+    if not _coordinates(broker, request.transactional_id):
+        return InitProducerIdResponse(error_code=ErrorCode.NOT_COORDINATOR, producer_epoch=-1)
+    expected = None
+    if request.producer_id >= 0:
+        expected = (request.producer_id, request.producer_epoch)
+    step = broker.cluster.transactions.init_producer_id(
+        request.transactional_id, request.transaction_timeout_ms, expected
+    )
+
+    def response(error: ErrorCode) -> Response:
+        if error:
+            fenced = _old_name(error, call.version, _FENCED_FROM_IN_INIT)
+            return InitProducerIdResponse(error_code=fenced, producer_epoch=-1)
+        return InitProducerIdResponse(
+            producer_id=step.producer_id, producer_epoch=step.producer_epoch
+        )
+
+    _answer(call, step, response)
+    return None
+
+
+def add_partitions_to_txn(
+    broker: Broker, call: Call, request: AddPartitionsToTxnRequest
+) -> Response | None:
+    """AddPartitionsToTxn 0-5: one transaction, or from version 4 many, some only to be verified."""
+    if call.version >= _BATCHED_FROM:
+        asked = request.transactions
+    else:
+        asked = (
+            AddPartitionsToTxnTransaction(
+                request.v3_and_below_transactional_id,
+                request.v3_and_below_producer_id,
+                request.v3_and_below_producer_epoch,
+                topics=request.v3_and_below_topics,
+            ),
+        )
+    added = [_add(broker, call, each) for each in asked]
+
+    def done(failed: set[CommitRound]) -> None:
+        results = tuple(
+            _added_results(each, dict.fromkeys(codes, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            if round_ in failed
+            else _added_results(each, codes)
+            for each, (codes, round_) in zip(asked, added, strict=True)
+        )
+        if call.version >= _BATCHED_FROM:
+            call.answer(AddPartitionsToTxnResponse(results_by_transaction=results))
+        else:
+            only = results[0].topic_results
+            call.answer(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=only))
+
+    when_all_end([round_ for _, round_ in added], done)
+    return None
+
+
+_Codes = dict[tuple[str, int], ErrorCode]
+
+
+def _add(
+    broker: Broker, call: Call, asked: AddPartitionsToTxnTransaction
+) -> tuple[_Codes, CommitRound | None]:
+    """An error code for every partition, and the round of the change."""
+    partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
+    if not _coordinates(broker, asked.transactional_id):
+        return dict.fromkeys(partitions, ErrorCode.NOT_COORDINATOR), None
+    coordinator, cluster = broker.cluster.transactions, broker.cluster
+    if asked.verify_only:
+        codes = {}
+        for each in partitions:
+            error = coordinator.verify(
+                asked.transactional_id, asked.producer_id, asked.producer_epoch, each
+            )
+            if error is ErrorCode.INVALID_TXN_STATE and call.version >= _ABORTABLE_FROM:
+                error = ErrorCode.TRANSACTION_ABORTABLE
+            codes[each] = error
+        return codes, None
+    if any(cluster.partition(*each) is None for each in partitions):
+        return {
+            each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if cluster.partition(*each) is None
+            else ErrorCode.OPERATION_NOT_ATTEMPTED
+            for each in partitions
+        }, None
+    step = coordinator.add_partitions(
+        asked.transactional_id, asked.producer_id, asked.producer_epoch, partitions
+    )
+    error = _old_name(step.error, call.version, _FENCED_FROM)
+    return dict.fromkeys(partitions, error), step.round
+
+
+def _added_results(asked: AddPartitionsToTxnTransaction, codes: _Codes) -> AddPartitionsToTxnResult:
+    return AddPartitionsToTxnResult(
+        asked.transactional_id,
+        tuple(
+            AddPartitionsToTxnTopicResult(
+                topic.name,
+                tuple(
+                    AddPartitionsToTxnPartitionResult(index, codes[topic.name, index])
+                    for index in topic.partitions
+                ),
+            )
+            for topic in asked.topics
+        ),
+    )
+
+
+def add_offsets_to_txn(
+    broker: Broker, call: Call, request: AddOffsetsToTxnRequest
+) -> Response | None:
+    """AddOffsetsToTxn 0-4: the offsets partition of a group takes part."""
+    if not _coordinates(broker, request.transactional_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.NOT_COORDINATOR)
+    offsets = broker.cluster.offsets_partition(request.group_id)
+    step = broker.cluster.transactions.add_partitions(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        [(CONSUMER_OFFSETS, offsets.index)],
+    )
+    _answer(
+        call,
+        step,
+        lambda error: AddOffsetsToTxnResponse(
+            error_code=_old_name(error, call.version, _FENCED_FROM)
+        ),
+    )
+    return None
+
+
+def txn_offset_commit(
+    broker: Broker, call: Call, request: TxnOffsetCommitRequest
+) -> Response | None:
+    """TxnOffsetCommit 0-5. Offsets in a transaction that does not know of them would be pending for
+    ever, so the transaction coordinator is asked first (KIP-890)."""
+    offsets = broker.cluster.offsets_partition(request.group_id)
+    error = broker.cluster.transactions.verify(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        (CONSUMER_OFFSETS, offsets.index),
+    )
+    if error in _TRY_AGAIN:
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    elif error is ErrorCode.PRODUCER_FENCED:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is not ErrorCode.NONE:
+        return cast("Response", broker.refuse(call, error))
+    return about_one_group(broker, call, request)
+
+
+def end_txn(broker: Broker, call: Call, request: EndTxnRequest) -> Response | None:
+    """EndTxn 0-5. Version 5 keeps the producer's epoch: transaction.version 2 is not offered."""
+    if not _coordinates(broker, request.transactional_id):
+        return EndTxnResponse(error_code=ErrorCode.NOT_COORDINATOR)
+    broker.cluster.transactions.end(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        commit=request.committed,
+        done=lambda error: call.answer(
+            EndTxnResponse(error_code=_old_name(error, call.version, _FENCED_FROM))
+        ),
+    )
+    return None
+
+
+def describe_transactions(
+    broker: Broker, call: Call, request: DescribeTransactionsRequest
+) -> Response:
+    """DescribeTransactions 0."""
+    return DescribeTransactionsResponse(
+        transaction_states=tuple(_describe(broker, each) for each in request.transactional_ids)
+    )
+
+
+def _describe(broker: Broker, transactional_id: str) -> TransactionState:
+    found = broker.cluster.transactions.get(transactional_id)
+    error = ErrorCode.NONE
+    if not transactional_id:
+        error = ErrorCode.INVALID_REQUEST
+    elif not _coordinates(broker, transactional_id):
+        error = ErrorCode.NOT_COORDINATOR
+    elif found is None:
+        error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    if error or found is None:
+        return TransactionState(error, transactional_id)
+    return TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=found.state.title,
+        transaction_timeout_ms=found.timeout_ms,
+        transaction_start_time_ms=found.started_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=tuple(
+            TopicData(topic, indexes) for topic, indexes in by_topic(found.partitions).items()
+        ),
+    )
+
+
+def list_transactions(broker: Broker, call: Call, request: ListTransactionsRequest) -> Response:
+    """ListTransactions 0-2: those that this broker coordinates and the filters let through."""
+    try:
+        pattern = re.compile(request.transactional_id_pattern or ".*", re.DOTALL)
+    except re.error:
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    now = broker.clock.now_ms()
+    found = [
+        each
+        for each in broker.cluster.transactions
+        if _coordinates(broker, each.transactional_id)
+        and pattern.fullmatch(each.transactional_id)
+        and _passes(each, request, now)
+    ]
+    return ListTransactionsResponse(
+        unknown_state_filters=tuple(each for each in request.state_filters if each not in _TITLES),
+        transaction_states=tuple(
+            ListTransactionsTransactionState(
+                each.transactional_id, each.producer_id, each.state.title
+            )
+            for each in found
+        ),
+    )
+
+
+def _passes(transaction: Transaction, request: ListTransactionsRequest, now: int) -> bool:
+    if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
+        return False
+    if request.state_filters and transaction.state.title not in request.state_filters:
+        return False
+    return request.duration_filter < 0 or now - transaction.started_ms > request.duration_filter
+
+
+def describe_producers(broker: Broker, call: Call, request: DescribeProducersRequest) -> Response:
+    """DescribeProducers 0."""
+    return DescribeProducersResponse(
+        topics=tuple(
+            TopicResponse(
+                topic.name,
+                tuple(_producers(broker, topic.name, index) for index in topic.partition_indexes),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _producers(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    partition = led_partition(broker, topic, index)
+    if isinstance(partition, ErrorCode):
+        return PartitionResponse(index, partition, partition.message)
+    return PartitionResponse(
+        index,
+        active_producers=tuple(
+            ProducerState(
+                producer_id,
+                each.epoch,
+                each.last_sequence,
+                each.last_timestamp,
+                each.coordinator_epoch,
+                each.first_offset,
+            )
+            for producer_id, each in state_of(partition).producers
+        ),
+    )
+
+
+def _coordinates(broker: Broker, transactional_id: str) -> bool:
+    return broker.cluster.transaction_coordinator(transactional_id) == broker.node_id
+
+
+def _old_name(error: ErrorCode, version: int, fenced_from: int) -> ErrorCode:
+    if error is ErrorCode.PRODUCER_FENCED and version < fenced_from:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error
+
+
+def _answer(call: Call, step: Step, response: Callable[[ErrorCode], Response]) -> None:
+    """Answer when what the step wrote is durable."""
+
+    def done(failed: set[CommitRound]) -> None:
+        call.answer(response(ErrorCode.COORDINATOR_NOT_AVAILABLE if failed else step.error))
+
+    when_all_end([step.round], done)
