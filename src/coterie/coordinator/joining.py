@@ -155,9 +155,11 @@ class Joining:
         if instance_id is not None:
             member_id = context.new_member_id(instance_id)
             former = join.rebalance.static_members.get(instance_id)
-            if former is not None:
-                return self._replace(join, join.rebalance.members[former], member_id)
-            return self._add(join, member_id)
+            if former is None:
+                return self._add(join, member_id)
+            member = join.rebalance.members[former]
+            _fence(join.rebalance, member, join.step)
+            return self._replace(join, member, instance_id, member_id)
         member_id = context.new_member_id(context.client_id)
         if context.api_version < _MEMBER_ID_REQUIRED_FROM:
             return self._add(join, member_id)
@@ -220,17 +222,18 @@ class Joining:
         rebalance.update(member, request.protocols, timeout, request.session_timeout_ms)
         rebalance.await_join(member, join.context.token)
 
-    def _replace(self, join: _Join, member: Member, member_id: str) -> JoinGroupResponse | None:
+    def _replace(
+        self, join: _Join, member: Member, instance_id: str, member_id: str
+    ) -> JoinGroupResponse | None:
         """Kafka's updateStaticMemberThenRebalanceOrCompleteJoin.
 
         In a Stable group whose protocol stays the same nothing else changes: that is what static members
         are for. While an assignment is awaited it does not help to go on: it would be for the old id.
         """
         _, context, group, rebalance, step = join
-        _fence(rebalance, member, step)
         former_leader = rebalance.leader
         self._phases.end_session(member)
-        rebalance.rename(member, member_id)
+        rebalance.rename(member, instance_id, member_id)
         self._update(join, member)
         self._phases.extend_session(group, member, step.monotonic)
         if rebalance.state is GroupState.PREPARING_REBALANCE:

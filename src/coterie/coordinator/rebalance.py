@@ -182,12 +182,11 @@ class Rebalance:
     # Members
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Let a member in; the first decides the type of protocol, and leads."""
+        """Let in a member whose JoinGroup is parked; the first decides the protocol's type, and leads."""
         if not self.members:
             self.protocol_type = protocol_type
         self._enter(member)
-        if member.awaiting_join is not None:
-            self.awaiting_joins += 1
+        self.awaiting_joins += 1
 
     def _enter(self, member: Member) -> None:
         if member.instance_id is not None:
@@ -209,7 +208,7 @@ class Rebalance:
             self.leader = next(iter(self.members), None)
         self.pending_syncs.discard(member.member_id)
 
-    def rename(self, member: Member, member_id: str) -> None:
+    def rename(self, member: Member, instance_id: str, member_id: str) -> None:
         """A static member comes back under a new member id (Kafka's replaceStaticMember)."""
         del self.members[member.member_id]
         if self.leader == member.member_id:
@@ -217,8 +216,7 @@ class Rebalance:
         self.pending_syncs.discard(member.member_id)
         member.member_id = member_id
         self.members[member_id] = member
-        if member.instance_id is not None:
-            self.static_members[member.instance_id] = member_id
+        self.static_members[instance_id] = member_id
 
     def update(
         self,

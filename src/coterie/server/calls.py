@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from coterie.protocol.api import ApiKey
 from coterie.protocol.frames import encode_response
 from coterie.protocol.messages.headers import RequestHeader
+from coterie.protocol.messages.membership import JoinGroupResponse
 from coterie.protocol.schema import Request, Response
 from coterie.storage.errors import StorageError
 
@@ -53,6 +56,9 @@ class Call:
         return self.connection.client_host
 
     def encode(self, response: Response) -> bytes:
+        if isinstance(response, JoinGroupResponse) and response.error_code and self.version >= 7:
+            # A join that failed has no protocol; from version 7 on that can be said (KIP-559).
+            response = msgspec.structs.replace(response, protocol_name=None)
         return encode_response(response, self.version, correlation_id=self.header.correlation_id)
 
     def answer(self, response: Response) -> None:

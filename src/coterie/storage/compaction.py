@@ -20,10 +20,12 @@ from pathlib import Path
 
 import msgspec
 
+from coterie.errors import RecordBatchError
 from coterie.protocol.records import Record, RecordBatch, build_batch
 from coterie.protocol.records.batch import DELETE_HORIZON_FLAG_MASK
 from coterie.storage.crash_points import crash_point, write_with_crash_point
-from coterie.storage.files import FileSystem
+from coterie.storage.errors import StorageDamaged
+from coterie.storage.files import File, FileSystem
 from coterie.storage.partition_log import PartitionLog
 from coterie.storage.segment import LOG_SUFFIX, Segment, place_of, scan_batches, segment_name
 from coterie.storage.transactions import Transactions
@@ -66,9 +68,15 @@ def clean(
         if not batch.is_control and not transactions.is_aborted(batch):
             latest.update((r.key, r.offset) for r in batch.records() if r.key is not None)
     cleaner = _Cleaner(latest, transactions, log, now_ms)
-    return [
-        _rewrite(fs, log, group, cleaner) for group in _groups(cleanable, log.config.segment_bytes)
-    ]
+    done: list[Cleaned] = []
+    try:
+        for group in _groups(cleanable, log.config.segment_bytes):
+            done.append(_rewrite(fs, log, group, cleaner))  # noqa: PERF401 - what is done is needed below
+    except OSError:
+        for cleaned in done:
+            fs.unlink(cleaned.path)
+        raise
+    return done
 
 
 def _durable_segments(log: PartitionLog) -> list[Segment]:
@@ -97,6 +105,8 @@ def _read(fs: FileSystem, segments: Sequence[Segment]) -> Iterator[RecordBatch]:
             try:
                 for _, batch in scan_batches(file, 0, segment.size):
                     yield batch
+            except RecordBatchError as error:
+                raise StorageDamaged(segment.path, error.offset or 0, error.reason) from error
             finally:
                 file.close()
 
@@ -107,20 +117,28 @@ def _rewrite(
     path = log.directory / (segment_name(group[0].base_offset) + _CLEANED_SUFFIX)
     file = fs.open(path, create=True)
     try:
-        file.truncate(0)
-        position = 0
-        for batch in _read(fs, group):
-            kept = cleaner.filter(batch)
-            if kept is not None:
-                data = kept.encode()
-                write_with_crash_point("compaction.mid_write", file, data, position)
-                position += len(data)
-        file.sync()
+        size = _write_kept(fs, file, group, cleaner)
+    except OSError:
+        fs.unlink(path)  # a full disk needs the space
+        raise
     finally:
         file.close()
     crash_point("compaction.after_cleaned")
     before = sum(segment.size for segment in group)
-    return Cleaned(log, group, path, group[-1].next_offset, before, position)
+    return Cleaned(log, group, path, group[-1].next_offset, before, size)
+
+
+def _write_kept(fs: FileSystem, file: File, group: tuple[Segment, ...], cleaner: _Cleaner) -> int:
+    file.truncate(0)
+    position = 0
+    for batch in _read(fs, group):
+        kept = cleaner.filter(batch)
+        if kept is not None:
+            data = kept.encode()
+            write_with_crash_point("compaction.mid_write", file, data, position)
+            position += len(data)
+    file.sync()
+    return position
 
 
 class _Cleaner:

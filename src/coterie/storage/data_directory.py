@@ -25,13 +25,14 @@ the calling thread.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from coterie.storage.compaction import Cleaned, clean, dirty_ratio, swap
 from coterie.storage.config import DEFAULT_JOURNAL_BYTES, Durability, LogConfig
 from coterie.storage.crash_points import crash_point
-from coterie.storage.errors import OffsetOutOfRange, TornTail, UnknownPartition
+from coterie.storage.errors import OffsetOutOfRange, StorageFull, TornTail, UnknownPartition
 from coterie.storage.files import Buffer, FileSystem, OsFileSystem
 from coterie.storage.opening import DELETE_SUFFIX, Opened, Opening, remove_tree
 from coterie.storage.partition_log import PartitionLog, StagedBatch, TopicPartition
@@ -132,7 +133,7 @@ class DataDirectory:
         with self._commit.exclusive():
             # The journal names partitions: it must not know one that may be created again.
             self._commit.forget(doomed)
-            self._commit.guarded(lambda: self._rename_away(doomed))
+            self._commit.whole(lambda: self._rename_away(doomed))
             for log in doomed:
                 log.is_deleted = True
                 log.close()
@@ -224,9 +225,10 @@ class DataDirectory:
 
     def apply_retention(self, now_ms: int) -> int:
         """Delete old segments of all logs as retention.ms and retention.bytes say; how many went."""
+        self._commit.check()
         starts = {}
         for log in self._logs.values():
-            log.roll_if_too_old(now_ms)
+            self._commit.guarded(partial(log.roll_if_too_old, now_ms))
             if (offset := log.retention_offset(now_ms)) > log.log_start_offset:
                 starts[log] = offset
         return self._move_starts(starts) if starts else 0
@@ -242,7 +244,7 @@ class DataDirectory:
             for log, offset in before.items():
                 log.log_start_offset = offset
             raise
-        return sum(log.drop_segments_before_start() for log in starts)
+        return self._commit.guarded(lambda: sum(log.drop_segments_before_start() for log in starts))
 
     def _save_start_offsets(self) -> None:
         starts = {p: log.log_start_offset for p, log in self._logs.items() if log.log_start_offset}
@@ -261,12 +263,15 @@ class DataDirectory:
             return clean(self._fs, log, log.segments, now_ms)
         except FileNotFoundError:
             return []  # retention or a deletion was faster
+        except OSError as error:
+            # Nothing of the log has changed yet: a later try may do better, whatever the reason.
+            raise StorageFull(f"{log.directory}: not compacted: {error.strerror}") from error
 
     def swap(self, cleaned: Iterable[Cleaned]) -> int:
         """Put what `clean` made in place; how many bytes that saved."""
         saved = 0
         for one in cleaned:
-            if not one.log.is_deleted and swap(self._fs, one):
+            if not one.log.is_deleted and self._commit.whole(partial(swap, self._fs, one)):
                 saved += one.bytes_before - one.bytes_after
         return saved
 

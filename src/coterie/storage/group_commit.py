@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from coterie.storage.crash_points import crash_point
 from coterie.storage.errors import StorageBroken, StorageFull
@@ -27,6 +27,8 @@ from coterie.storage.segment import Segment
 from coterie.storage.small_files import RECOVERY_POINTS, save_offsets
 
 __all__ = ["GroupCommit"]
+
+T = TypeVar("T")
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -171,12 +173,19 @@ class GroupCommit:
         self._new_names.clear()
         self._ends.clear()
 
-    def guarded(self, change: Callable[[], None]) -> None:
-        """Run a change of the owner's with its errors told apart as for a round."""
+    def guarded(self, change: Callable[[], T]) -> T:
+        """Run a change of the owner's that can be tried again; its errors are told apart as for a round."""
         try:
-            change()
+            return change()
         except OSError as error:
             self._fail(error)
+
+    def whole(self, change: Callable[[], T]) -> T:
+        """Run a change of the owner's that memory cannot follow half way: any error of it is the end."""
+        try:
+            return change()
+        except OSError as error:
+            self._break(error)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
