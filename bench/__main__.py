@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None, results_path: Path = RESULTS) -
 
 def run(parts: Sequence[str], *, rounds: int, tiny: bool) -> list[Result]:
     """Measure, with a line of the table for each result as it comes."""
-    print(f"ratio: how many times better we are than the peer; best of {rounds} rounds each")
+    print(f"ratio: how many times better we are than the peer; best of up to {rounds} rounds each")
     print(_LINE.format("name", "ours", "peer", "", "unit", "ratio", "goal", "met"))
     results = []
     for part in parts:

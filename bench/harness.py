@@ -56,6 +56,8 @@ class Measurement:
     unit: str = "ms"
     #: Whether the figure is a rate (the larger the better) instead of a time.
     is_rate: bool = False
+    #: More rounds than this are not worth their time; None for as many as are asked for.
+    max_rounds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def _start_of(value: object) -> str:
 def measure(measurement: Measurement, *, rounds: int) -> Result:
     """Check that all agree, then take turns; the first turn of each warms up and is not counted."""
     measurement.agree()
+    rounds = min(rounds, measurement.max_rounds or rounds)
     best = max if measurement.is_rate else min
     everyone = {"": measurement.ours, **measurement.peers}
     figures: dict[str, list[float]] = {name: [] for name in everyone}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from coterie.testing import EmbeddedCluster
 from tests.compat import test_groups_over_a_socket as setting
 from tests.compat.conversations import ask, questions
 from tests.kit.kafka import KafkaCluster
+from tests.kit.plugin import require_kafka
 from tests.kit.wire_client import WireClient
 
 pytestmark = pytest.mark.kafka
@@ -34,8 +34,11 @@ def conversation(host: str, port: int) -> dict[str, Any]:
         return {question[0]: ask(client, question) for question in questions(member, generation=1)}
 
 
-def test_every_answer_is_kafkas(kafka_cluster: Callable[[str, int], KafkaCluster]) -> None:
-    theirs = conversation(*fresh_kafka(kafka_cluster))
+def test_every_answer_is_kafkas() -> None:
+    require_kafka()
+    # A Kafka of its own: groups of other tests would show in lists.
+    with KafkaCluster() as kafka:
+        theirs = conversation(*kafka.addresses[0])
     with EmbeddedCluster() as cluster:
         host, port = cluster.bootstrap_servers.split(":")
         ours = conversation(host, int(port))
@@ -46,9 +49,3 @@ def test_every_answer_is_kafkas(kafka_cluster: Callable[[str, int], KafkaCluster
     }
     assert not unexpected
     assert not expected - different, "FINDINGS.md lists differences that are gone"
-
-
-def fresh_kafka(kafka_cluster: Callable[[str, int], KafkaCluster]) -> tuple[str, int]:
-    """Groups of other tests would show in lists, so they are deleted; those with members end soon."""
-    host, port = kafka_cluster("4.3.0", 1).addresses[0]
-    return host, port

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -11,7 +11,7 @@ from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
-from bench import PARTS
+from bench import PARTS, cluster
 from bench.__main__ import main
 from bench.harness import (
     Disagreement,
@@ -22,15 +22,22 @@ from bench.harness import (
     must_equal,
     timed,
 )
+from bench.load import Load, one_answer, run
+from bench.rebalance import p50_of_rebalances
 from bench.samples import described_groups, listed_groups, offsets_log
+from bench.scene import TINY, prepare
+from bench.servers import Server, Unavailable, coterie
 from coterie.protocol.consumer_blobs import decode_assignment, decode_subscription
 from coterie.protocol.group_records import decode_record
 from coterie.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
+from coterie.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
+from coterie.protocol.messages.membership import HeartbeatRequest
 from coterie.protocol.records import decode_batches
 from coterie.protocol.versioned import Undecoded
+from tests.kit.wire_client import WireClient
 
 KEYS = {"name", "ours", "peer", "peer_name", "unit", "ratio", "goal", "met"}
 
@@ -54,14 +61,82 @@ def fixed(
     )
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    "part",
+    [pytest.param(p, marks=[pytest.mark.kafka] if p == "cluster" else []) for p in PARTS],
+)
 def test_peers_agree_with_us(part: str) -> None:
-    found = list(load_part(part).measurements(tiny=True))
-    assert found
-    for measurement in found:
+    names: list[str] = []
+    for measurement in load_part(part).measurements(tiny=True):
         assert measurement.name.startswith(f"{part}.")
         measurement.agree()
-    assert len({measurement.name for measurement in found}) == len(found)
+        names.append(measurement.name)
+    assert names
+    assert len(set(names)) == len(names)
+
+
+def test_a_cluster_without_peers_is_measured_alone_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(_: Path) -> Server:
+        raise Unavailable("not on this machine")
+
+    monkeypatch.setitem(cluster.MAKE, "kafka", missing)
+    monkeypatch.setitem(cluster.MAKE, "kfake", missing)
+    for measurement in cluster.measurements(tiny=True):
+        result = measure(measurement, rounds=1)
+        assert result.name.startswith("cluster.scale_")
+        assert result.peer_name == "goal"
+        assert result.ours > 0
+    said = capsys.readouterr().err
+    for peer in ("kafka", "kfake"):
+        assert f"NOT MEASURED: {peer} cannot be had here: not on this machine" in said
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """Ours in memory, as a process."""
+    server = coterie(tmp_path / "server", memory=True)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+def test_the_load_generator_counts_only_answers_that_are_right(server: Server) -> None:
+    loads = prepare(server, TINY)
+    for load in loads.values():
+        assert one_answer(server.address, load) == load.expected
+        assert run(server.address, load, in_flight=3, seconds=0.01) > 0
+    stale = HeartbeatRequest(group_id="stable-000", generation_id=99, member_id="nobody")
+    with pytest.raises(Disagreement, match="an answer to Heartbeat"):
+        run(server.address, Load.of([stale], 4, elements=1), in_flight=3, seconds=0.01)
+
+
+def test_a_rebalance_is_of_all_members_and_leaves_nothing_behind(server: Server) -> None:
+    assert p50_of_rebalances(server, "many", 4, 2) > 0
+    with WireClient(*server.address) as client:
+        assert client.ask(ListGroupsRequest(), ListGroupsResponse).groups == ()
+
+
+def test_more_rounds_than_are_worth_it_are_not_taken() -> None:
+    turns: list[int] = []
+
+    def turn() -> float:
+        turns.append(1)
+        return 1.0
+
+    short = Measurement(
+        name="protocol.short",
+        ours=turn,
+        peers={"peer": lambda: 1.0},
+        goal=1,
+        agree=lambda: None,
+        max_rounds=2,
+    )
+    measure(short, rounds=9)
+    assert len(turns) == 3
 
 
 def test_a_run_writes_results_and_a_table(

@@ -38,6 +38,7 @@ _LEADER_TOLD_FROM: Final = 12
 _ENDPOINTS_TOLD_FROM: Final = 16  # KIP-951
 _READ_COMMITTED: Final = 1
 _UNKNOWN: Final = -1
+_UNKNOWN_PARTITIONS: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _NOT_TOLD: Final = FetchLeaderIdAndEpoch()
 _BASE_OFFSET_AND_LENGTH = Struct(">qi")
 
@@ -62,8 +63,7 @@ class Fetch:
     def start(self) -> None:
         request = self._request
         response = self._look()
-        enough = self._found >= request.min_bytes or self._failed or not request.topics
-        if enough or request.max_wait_ms <= 0:
+        if self._is_enough() or request.max_wait_ms <= 0:
             self._call.answer(response)
             return
         # A client may go away and leave its wait behind: no wait is longer than an idle connection.
@@ -74,10 +74,15 @@ class Fetch:
     def _more(self) -> None:
         """A partition has more: is it enough now?"""
         response = self._look()
-        if self._found >= self._request.min_bytes or self._failed:
+        if self._is_enough():
             self._end(response)
         else:
             self._wait()
+
+    def _is_enough(self) -> bool:
+        """Whether the last look ends the wait. Topics and partitions that do not exist end it only if
+        there are no others, as in Kafka: a consumer would ask again at once."""
+        return self._found >= self._request.min_bytes or self._failed or not self._states
 
     def _wait(self) -> None:
         self._stop_waiting()
@@ -187,7 +192,7 @@ class Fetch:
         error: ErrorCode,
         leader: FetchLeaderIdAndEpoch = _NOT_TOLD,
     ) -> PartitionData:
-        self._failed = True
+        self._failed = self._failed or error not in _UNKNOWN_PARTITIONS
         return PartitionData(
             partition_index=asked.partition,
             error_code=error,

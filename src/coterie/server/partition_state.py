@@ -70,7 +70,9 @@ class PartitionState:
 
     @property
     def last_stable_offset(self) -> int:
-        return self.producers.last_stable_offset(self.partition.log.high_watermark)
+        log = self.partition.log
+        # The first record of an open transaction may have been deleted.
+        return max(log.log_start_offset, self.producers.last_stable_offset(log.high_watermark))
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """The largest epoch up to this one and where it ends (LeaderEpochFileCache.endOffsetFor)."""

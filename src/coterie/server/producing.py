@@ -55,7 +55,7 @@ class _Refused(Exception):
         records: tuple[BatchIndexAndErrorMessage, ...] = (),
     ) -> None:
         super().__init__(error)
-        self.answer = Appended(error, message or error.message, record_errors=records)
+        self.answer = Appended(error, message, record_errors=records)
 
 
 def append_records(
@@ -250,7 +250,7 @@ def _verify(
         raise _Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
     if error is ErrorCode.INVALID_TXN_STATE:
         if version >= _ABORTABLE_FROM:
-            error = ErrorCode.TRANSACTION_ABORTABLE
+            raise _Refused(ErrorCode.TRANSACTION_ABORTABLE)
         raise _Refused(error, "Partition was not added to the transaction")
     if error in _TRY_AGAIN:
         raise _Refused(ErrorCode.NOT_ENOUGH_REPLICAS, error.message)

@@ -244,7 +244,7 @@ class DataDirectory:
             for log, offset in before.items():
                 log.log_start_offset = offset
             raise
-        return self._commit.guarded(lambda: sum(log.drop_segments_before_start() for log in starts))
+        return self._commit.whole(lambda: sum(log.drop_segments_before_start() for log in starts))
 
     def _save_start_offsets(self) -> None:
         starts = {p: log.log_start_offset for p, log in self._logs.items() if log.log_start_offset}

@@ -110,19 +110,18 @@ def _produce_to(
 ) -> _Result:
     index = given.index
     if request.acks not in _ACKS:
-        error = ErrorCode.INVALID_REQUIRED_ACKS
-        return _Result(asked, index, Appended(error, error.message))
+        return _Result(asked, index, Appended(ErrorCode.INVALID_REQUIRED_ACKS))
     by_id = call.version >= _TOPIC_IDS_FROM
     topic = find_topic(broker, asked.name, asked.topic_id, by_id=by_id)
     if isinstance(topic, ErrorCode):
-        return _Result(asked, index, Appended(topic, topic.message))
+        return _Result(asked, index, Appended(topic))
     partition = led_partition(broker, topic.name, index)
     if isinstance(partition, ErrorCode):
         leader = LeaderIdAndEpoch()
         elsewhere = broker.cluster.partition(topic.name, index)
         if elsewhere is not None and call.version >= _LEADER_TOLD_FROM:
             leader = LeaderIdAndEpoch(elsewhere.leader, elsewhere.leader_epoch)
-        return _Result(asked, index, Appended(partition, partition.message), leader=leader)
+        return _Result(asked, index, Appended(partition), leader=leader)
     appended = append_records(
         broker,
         partition,

@@ -64,7 +64,7 @@ __all__ = [
 _FENCED_FROM: Final = 2
 _FENCED_FROM_IN_INIT: Final = 4
 _BATCHED_FROM: Final = 4  # AddPartitionsToTxn, KIP-890
-_ABORTABLE_FROM: Final = 5  # AddPartitionsToTxn, KIP-1050
+_ABORTABLE_FROM: Final = 4  # TxnOffsetCommit, KIP-1050
 #: Answers of the coordinator that a group coordinator gives as something to retry (KIP-890).
 _TRY_AGAIN: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR})
 _TITLES: Final = {state.title: state for state in State}
@@ -151,9 +151,8 @@ def _add(
             error = coordinator.verify(
                 asked.transactional_id, asked.producer_id, asked.producer_epoch, each
             )
-            if error is ErrorCode.INVALID_TXN_STATE and call.version >= _ABORTABLE_FROM:
-                error = ErrorCode.TRANSACTION_ABORTABLE
-            codes[each] = error
+            not_added = error is ErrorCode.INVALID_TXN_STATE
+            codes[each] = ErrorCode.TRANSACTION_ABORTABLE if not_added else error
         return codes, None
     if any(cluster.partition(*each) is None for each in partitions):
         return {
@@ -224,6 +223,8 @@ def txn_offset_commit(
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     elif error is ErrorCode.PRODUCER_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
+    elif error is ErrorCode.INVALID_TXN_STATE and call.version >= _ABORTABLE_FROM:
+        error = ErrorCode.TRANSACTION_ABORTABLE
     if error is not ErrorCode.NONE:
         return cast("Response", broker.refuse(call, error))
     return about_one_group(broker, call, request)
@@ -327,7 +328,7 @@ def describe_producers(broker: Broker, call: Call, request: DescribeProducersReq
 def _producers(broker: Broker, topic: str, index: int) -> PartitionResponse:
     partition = led_partition(broker, topic, index)
     if isinstance(partition, ErrorCode):
-        return PartitionResponse(index, partition, partition.message)
+        return PartitionResponse(index, partition)
     return PartitionResponse(
         index,
         active_producers=tuple(
