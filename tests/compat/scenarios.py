@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tests.compat.clients.base import Client, GroupConsumer, Read, until
 
-__all__ = ["SCENARIOS", "Scenario", "drain", "joined", "unique"]
+__all__ = ["SCENARIOS", "Scenario", "drain", "joined", "unique", "values"]
 
 RECORDS = 1_000
 PARTITIONS = 4
@@ -37,7 +37,9 @@ def values(count: int, word: str = "record") -> list[bytes]:
 
 
 def drain(
-    consumers: Collection[GroupConsumer], expected: Collection[bytes], found: list[Read] | None = None
+    consumers: Collection[GroupConsumer],
+    expected: Collection[bytes],
+    found: list[Read] | None = None,
 ) -> list[Read]:
     """Read until every expected value has been read; nothing else may come, and nothing twice."""
     read = [] if found is None else found
@@ -59,7 +61,9 @@ def joined(consumers: Collection[GroupConsumer], partitions: int, found: list[Re
         for consumer in consumers:
             found.extend(consumer.poll())
         assigned = [consumer.assignment() for consumer in consumers]
-        return all(assigned) and sum(map(len, assigned)) == len(set().union(*assigned)) == partitions
+        return (
+            all(assigned) and sum(map(len, assigned)) == len(set().union(*assigned)) == partitions
+        )
 
     until(shared, f"{len(consumers)} members with {partitions} partitions")
     return sorted(len(consumer.assignment()) for consumer in consumers)
@@ -276,12 +280,12 @@ def transactions(client: Client) -> Result:
             drain([consumer], values(5))
             producer.begin()
             producer.send(topic, values(10, "with offsets"))
-            producer.send_offsets(consumer, group, {(source, 0): 3})
+            producer.send_offsets(consumer, {(source, 0): 3})
             producer.abort()
             result["offsets after abort"] = by_partition(client.offsets(group))
             producer.begin()
             producer.send(topic, values(10, "at last"))
-            producer.send_offsets(consumer, group, {(source, 0): 5})
+            producer.send_offsets(consumer, {(source, 0): 5})
             producer.commit()
             # Kafka answers a commit before the coordinators have written it.
             until(lambda: client.offsets(group), "the offsets of the transaction")

@@ -85,7 +85,8 @@ def test_runs_kafkas_own_tools(kafka_cluster: KafkaClusterFactory, version: str)
     run = cluster.run_tool(
         CONSUMER_GROUPS[version], "--bootstrap-server", cluster.bootstrap, "--list"
     )
-    assert (run.returncode, run.stdout.strip(), run.stderr.strip()) == (0, "", "")
+    # What it lists depends on the tests that used the cluster before.
+    assert (run.returncode, run.stderr.strip()) == (0, "")
 
 
 def test_the_dump_tool_is_there(kafka: KafkaCluster) -> None:

@@ -268,6 +268,27 @@ def test_f58_zeroed_block_in_the_middle_and_damage_in_an_earlier_segment() -> No
     assert (caught.value.path, caught.value.position) == (log.segments[1].path, size)
 
 
+@pytest.mark.parametrize("base", [1, 4])
+def test_f58_offsets_that_go_back_are_damage(base: int) -> None:
+    fs = MemoryFileSystem()
+    path = filled(fs, Durability.OS)
+    size = len(numbered(0))
+    # A copied file, inside the offsets of the first or right in its place.
+    copy = fs.open(path.with_name(f"{base:020d}.log"), create=True)
+    copy.pwrite(fs.open(path).pread(size, base * size), 0)
+    with pytest.raises(StorageDamaged, match=f"it ends at offset 5, but 0+{base}.log follows"):
+        DataDirectory.open(ROOT, fs, durability=Durability.OS)
+    (done,) = repair(ROOT, fs)
+    assert done.bytes_cut == size
+    for data in reopened(fs, Durability.OS):
+        assert numbers(data.log(PLAIN)) == [0, 1, 2, 3, 4]
+    fs = MemoryFileSystem()
+    path = filled(fs)
+    fs.open(path).pwrite(fs.open(path).pread(size, 0), 2 * size)
+    with pytest.raises(StorageDamaged, match="offsets 0 to 0 behind 2"):
+        DataDirectory.open(ROOT, fs)
+
+
 def test_f58_repair_cuts_at_the_damage_and_keeps_the_rest() -> None:
     size = len(numbered(0))
     fs = MemoryFileSystem()
@@ -391,6 +412,8 @@ def test_f60_a_failed_sync_is_the_end_of_acknowledging(operation: str) -> None:
         lambda: data.stage(log, numbered(1)),
         data.checkpoint,
         lambda: data.create([AGED]),
+        lambda: data.delete_records(log, 1),
+        lambda: data.apply_retention(0),
         lambda: data.save("name", b"content"),
     ):
         with pytest.raises(StorageBroken):
@@ -401,6 +424,31 @@ def test_f60_a_failed_sync_is_the_end_of_acknowledging(operation: str) -> None:
         with pytest.raises(StorageBroken):
             data.close()
     assert numbers(DataDirectory.open(ROOT, fs.crash(1)).log(PLAIN))[0] == 0
+
+
+def test_f60_a_failed_write_that_is_not_for_want_of_space() -> None:
+    fs = FaultFS()
+    data = DataDirectory.open(ROOT, fs, journal_bytes=4096)
+    (log,) = data.create([PLAIN])
+    data.stage(log, numbered(0))
+    fs.fail("pwrite", errno.EIO, times=1)
+    with pytest.raises(StorageBroken, match="Input/output error"):
+        data.flush()
+    with pytest.raises(StorageBroken):
+        data.stage(log, numbered(0))
+
+
+def test_f60_no_space_and_no_way_back() -> None:
+    fs = FaultFS()
+    data = DataDirectory.open(ROOT, fs, journal_bytes=4096)
+    (log,) = data.create([PLAIN])
+    data.stage(log, numbered(0))
+    data.flush()
+    data.stage(log, numbered(1))
+    fs.fail("pwrite", errno.ENOSPC)
+    fs.fail("truncate", errno.EIO)
+    with pytest.raises(StorageBroken):
+        data.flush()
 
 
 # F61, F62

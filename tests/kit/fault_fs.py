@@ -14,7 +14,7 @@ import errno
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -179,6 +179,10 @@ class FaultFS:
             raise _missing(path)
         self._change(call)
         directory.apply(path.name, None, None)
+
+    def sync_files(self, files: Sequence[File]) -> None:
+        for file in files:
+            file.sync()
 
     def sync_directory(self, path: Path) -> None:
         self._change("sync_directory")

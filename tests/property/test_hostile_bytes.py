@@ -66,15 +66,15 @@ def refusal(pair: Pair, data: bytes, **options: int) -> ProtocolError:
     """The error that the bytes must cause; it has to name its message, version, field and offset."""
     with pytest.raises(ProtocolError) as caught:
         decode(pair.cls, data, pair.version, **options)
-    check_names(caught.value, pair)
+    check_names(caught.value, pair, data)
     return caught.value
 
 
-def check_names(error: ProtocolError, pair: Pair) -> None:
+def check_names(error: ProtocolError, pair: Pair, data: bytes) -> None:
     assert error.message == pair.cls.__name__
     assert error.version == pair.version
     assert error.offset is not None
-    assert error.offset >= 0
+    assert 0 <= error.offset <= len(data)
     assert error.reason
     assert f"{pair.cls.__name__} v{pair.version}" in str(error)
     if not error.field:  # only the tag section of the whole message belongs to no field
@@ -92,7 +92,7 @@ def accept_or_refuse(pair: Pair, data: bytes) -> None:
     try:
         message, end = decode_prefix(pair.cls, data, pair.version)
     except ProtocolError as error:
-        check_names(error, pair)
+        check_names(error, pair, data)
         return
     assert end <= len(data)
     encoded = encode(message, pair.version)

@@ -17,14 +17,14 @@ from typing import Final, TypeVar
 from coterie.errors import InvalidMessage, ProtocolError, UnsupportedVersion
 from coterie.protocol.decoder import compile_decoder
 from coterie.protocol.encoder import compile_encoder
-from coterie.protocol.schema import Message, Request
+from coterie.protocol.schema import Data, Message, Request
 from coterie.protocol.source import Compiled
 from coterie.protocol.wire import Malformed
 
 __all__ = ["MAX_REQUEST_ELEMENTS", "MAX_RESPONSE_ELEMENTS", "decode", "decode_prefix", "encode"]
 
-#: Array elements in one request, all arrays together. Kafka bounds only the bytes, which let two bytes
-#: on the wire become two objects in memory (CVE-2026-111108).
+#: Array elements in one request or consumer blob, all arrays together. Kafka bounds only the bytes,
+#: which let two bytes on the wire become two objects in memory (CVE-2026-111108).
 MAX_REQUEST_ELEMENTS: Final = 100_000
 #: A response comes from a broker that the user chose, and 100,000 groups with members are real.
 MAX_RESPONSE_ELEMENTS: Final = 10_000_000
@@ -46,7 +46,8 @@ def decode_prefix(
 ) -> tuple[M, int]:
     """The message that begins at `offset`, and the offset behind it."""
     if max_elements is None:
-        max_elements = MAX_REQUEST_ELEMENTS if issubclass(cls, Request) else MAX_RESPONSE_ELEMENTS
+        by_client = issubclass(cls, (Request, Data))
+        max_elements = MAX_REQUEST_ELEMENTS if by_client else MAX_RESPONSE_ELEMENTS
     try:
         result: tuple[M, int] = _decoder(cls, version).call(data, offset, max_elements)
     except _BROKEN:

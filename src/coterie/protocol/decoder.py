@@ -111,7 +111,7 @@ class _DecoderWriter:
     def write(self, cls: type[Message]) -> Compiled:
         with self.source.block("def codec(b, p, elements):"):
             self.source.line("end = len(b)")
-            if self.as_text:
+            if self.as_text and not self.careful:
                 self.source.line('t = str(b, "latin-1")')
             memory = self.source.mark()
             made = self.struct(cls)
@@ -295,6 +295,14 @@ class _DecoderWriter:
         with self.source.block("if p > end:"):
             self.source.line('raise Malformed(f"needs {p} bytes but there are {end}")')
 
+    def check_room(self, stop: str) -> None:
+        """In the careful decoder: whether the value is all there, before p steps over it."""
+        if self.careful:
+            with self.source.block(f"if {stop} > end:"):
+                self.source.line(
+                    f'raise Malformed(f"runs to byte {{{stop}}} but there are {{end}}")'
+                )
+
     def null(self, name: str, test: str, *, nullable: bool) -> None:
         """The branch for null: a value where it is allowed, else an error."""
         with self.source.block(f"if {test}:"):
@@ -305,10 +313,9 @@ class _DecoderWriter:
 
     def uuid(self, name: str) -> None:
         self.flush()
+        self.check_room("p + 16")
         self.source.line(f"{name} = Uuid(b[p : p + 16])")
         self.source.line("p += 16")
-        if self.careful:
-            self.check_end()
 
     def length(self, *, letter: str, compact: bool) -> str:
         """Code that reads a length or count; -1 (or below, when not compact) is null."""
@@ -333,8 +340,6 @@ class _DecoderWriter:
         self.null(name, f"{length} < 0", nullable=nullable)
         with self.source.block("else:"):
             self.slice_text(name, "p", f"p + {length}", f"p - {length}")
-            if self.careful:
-                self.check_end()
 
     def compact_string(self, name: str, *, nullable: bool) -> None:
         line, block = self.source.line, self.source.block
@@ -344,8 +349,6 @@ class _DecoderWriter:
         with block("elif n:"):
             line(f"{name}, p = compact_text(b, {lead.at})")
         self.compact_null(name, lead, nullable=nullable)
-        if self.careful:
-            self.check_end()
 
     def lead(self) -> _Lead:
         """Read the first byte of a compact length into n; together with numbers before it, if any."""
@@ -368,7 +371,8 @@ class _DecoderWriter:
     def slice_text(self, name: str, start: str, end: str, again: str) -> None:
         """Cut text out and step behind it; `again` says where it began, seen from there."""
         if not self.as_text or self.careful:
-            self.source.line(f"{name} = text(b, {start}, (p := {end}))")
+            self.source.line(f"{name} = text(b, {start}, {end})")
+            self.source.line(f"p = {end}")
             return
         self.source.line(f"{name} = t[{start} : (p := {end})]")
         with self.source.block(f"if not {name}.isascii():"):
@@ -381,22 +385,21 @@ class _DecoderWriter:
         length = self.length(letter="i", compact=False)
         self.null(name, f"{length} < 0", nullable=nullable)
         with self.source.block("else:"):
+            self.check_room(f"p + {length}")
             self.source.line(f"{name} = b[p : (p := p + {length})]")
-            if self.careful:
-                self.check_end()
 
     def compact_blob(self, name: str, *, nullable: bool) -> None:
         line, block = self.source.line, self.source.block
         lead = self.lead()
         with block("if 0 < n < 128:"):
+            self.check_room(lead.end)
             line(f"{name} = b[{lead.start} : (p := {lead.end})]")
         with block("elif n:"):
             line(f"n, p = compact_length(b, {lead.at})")
+            self.check_room("p + n")
             line(f"{name} = b[p : p + n]")
             line("p += n")
         self.compact_null(name, lead, nullable=nullable)
-        if self.careful:
-            self.check_end()
 
     def nested(self, name: str, cls: type[Struct], *, nullable: bool, tagged: bool) -> None:
         """A struct; one that may be null has a byte before it, and Kafka spells null in two ways."""

@@ -170,6 +170,9 @@ class _EncoderWriter:
             case Number(letter=letter):
                 self.run.append((value, letter))
             case UuidType():
+                # `struct` would pad or cut in silence.
+                with self.source.block(f"if len({value}) != 16:"):
+                    self.source.line('raise InvalidMessage("a UUID has 16 bytes")')
                 self.run.append((value, "16s"))
             case Text():
                 self.source.line(f"s = {value}.encode()")

@@ -50,6 +50,8 @@ class FrameBuffer:
 
     def __init__(self, max_frame: int = MAX_FRAME) -> None:
         self.max_frame = max_frame
+        #: What is wrong with the stream; once it is set, no more frames come out.
+        self.error: ProtocolError | None = None
         self._rest = bytearray()
 
     def __len__(self) -> int:
@@ -60,15 +62,27 @@ class FrameBuffer:
         """The frames that these bytes complete, without their sizes.
 
         A size is believed only after it was checked, and nothing is allocated for it: the buffer
-        holds what has arrived.
+        holds what has arrived. Frames before a bad size still come out; `error` then says what is
+        wrong, and this raises it if there is nothing else to give.
         """
+        frames: list[bytes] = []
+        if self.error is None:
+            try:
+                self._cut(data, frames)
+            except ProtocolError as error:
+                self.error = error
+                self._rest.clear()
+        if self.error is not None and not frames:
+            raise self.error
+        return frames
+
+    def _cut(self, data: bytes, frames: list[bytes]) -> None:
         if self._rest:
             self._rest += data
             if len(self._rest) >= 4 and len(self._rest) - 4 < self._size(bytes(self._rest[:4]), 0):
-                return []
+                return
             data = bytes(self._rest)
             self._rest.clear()
-        frames = []
         at, end = 0, len(data)
         while end - at >= 4:
             stop = at + 4 + self._size(data, at)
@@ -78,7 +92,6 @@ class FrameBuffer:
             at = stop
         if at < end:
             self._rest += data[at:]
-        return frames
 
     def _size(self, data: bytes, at: int) -> int:
         size = int.from_bytes(data[at : at + 4], "big", signed=True)
@@ -136,7 +149,15 @@ def decode_request_header(data: bytes) -> tuple[ApiKey, RequestHeader, int]:
 def decode_request(data: bytes) -> RequestFrame:
     """A frame's header and request; bytes behind the request are left alone, as Kafka does."""
     api, header, at = decode_request_header(data)
-    request, _ = decode_prefix(api.request, data, header.request_api_version, offset=at)
+    version = header.request_api_version
+    if version not in api.versions:
+        raise ProtocolError(
+            f"{api.api_name} has versions {api.versions}, and {version} is not one of them",
+            message="RequestHeader",
+            field="request_api_version",
+            offset=2,
+        )
+    request, _ = decode_prefix(api.request, data, version, offset=at)
     return RequestFrame(api, header, request)
 
 

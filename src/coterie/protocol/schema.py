@@ -77,7 +77,9 @@ class Versions(NamedTuple):
         return range(self.lowest, self.highest + 1)
 
     def __str__(self) -> str:
-        return f"{self.lowest}+" if self.highest == MAX_VERSION else f"{self.lowest}-{self.highest}"
+        if self.highest == MAX_VERSION:
+            return f"{self.lowest}+"
+        return str(self.lowest) if self.lowest == self.highest else f"{self.lowest}-{self.highest}"
 
 
 class Text(NamedTuple):

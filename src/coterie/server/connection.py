@@ -84,6 +84,8 @@ class Connection(asyncio.Protocol):
             self.frame_begun = self.last_heard
         self._waiting_frames += frames
         self._work()
+        if self._frames.error is not None:
+            self.close(str(self._frames.error))
 
     # -- requests -------------------------------------------------------------------------------------
 

@@ -53,6 +53,7 @@ class Fetch:
         self._committed_only = request.isolation_level == _READ_COMMITTED
         self._waiting_at: list[PartitionState] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._ended = False
         # Of one look: the partitions, the bytes found and still allowed, whether an error ends the wait.
         self._states: list[PartitionState] = []
         self._found = 0
@@ -73,6 +74,8 @@ class Fetch:
 
     def _more(self) -> None:
         """A partition has more: is it enough now?"""
+        if self._ended:
+            return  # a request may name a partition twice, and then it is woken twice
         response = self._look()
         if self._is_enough():
             self._end(response)
@@ -99,6 +102,7 @@ class Fetch:
         self._end(self._look() if self._broker.running else FetchResponse())
 
     def _end(self, response: FetchResponse) -> None:
+        self._ended = True
         if self._timer is not None:
             self._timer.cancel()
         self._stop_waiting()

@@ -16,6 +16,7 @@ from coterie.errors import RecordBatchError
 from coterie.protocol.messages.data import BatchIndexAndErrorMessage
 from coterie.protocol.records import CompressionType, RecordBatch, decode_batches
 from coterie.protocol.records.batch import TIMESTAMP_TYPE_MASK
+from coterie.protocol.records.record import check_records_count
 from coterie.server.committer import CommitRound
 from coterie.server.partition_state import PartitionState, state_of
 from coterie.server.partitions import Partition
@@ -110,7 +111,7 @@ def _the_batch(data: bytes, version: int) -> RecordBatch:
             "record batch per partition"
         )
     batch = decoded.batches[0]
-    if version < _ZSTD_FROM and batch.compression is CompressionType.ZSTD:
+    if batch.compression is CompressionType.ZSTD and version < _ZSTD_FROM:
         raise _Refused(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Produce requests with version {version} are not allowed to use ZStandard compression",
@@ -154,6 +155,8 @@ def _check_header(partition: Partition, batch: RecordBatch) -> None:
             f"Inconsistency between the offset range and the count of records "
             f"[0, {batch.last_offset_delta}] ({batch.records_count}) in the append to {where}"
         )
+    if batch.compression is CompressionType.NONE:
+        check_records_count(batch.records_count, len(batch.payload))
     if batch.is_control:
         raise _invalid("Clients are not allowed to write control records")
     if batch.producer_id >= 0 and batch.base_sequence < 0:

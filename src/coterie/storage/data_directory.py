@@ -25,6 +25,7 @@ the calling thread.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -41,20 +42,14 @@ from coterie.storage.small_files import LOG_START_OFFSETS, load_file, save_file,
 __all__ = ["DataDirectory", "Round", "repair"]
 
 
+@dataclass(frozen=True, slots=True)
 class Round:
     """The staged batches of one group commit, sealed."""
 
-    __slots__ = ("_staged",)
-
-    def __init__(self, staged: list[StagedBatch]) -> None:
-        self._staged = staged
+    staged: list[StagedBatch]
 
     def __len__(self) -> int:
-        return len(self._staged)
-
-    @property
-    def staged(self) -> list[StagedBatch]:
-        return self._staged
+        return len(self.staged)
 
 
 class DataDirectory:
@@ -142,7 +137,7 @@ class DataDirectory:
             self._commit.save_recovery_points()
             self._save_start_offsets()
         for log in doomed:
-            remove_tree(self._fs, _deleted_name(log.directory))
+            self._commit.guarded(partial(remove_tree, self._fs, _deleted_name(log.directory)))
 
     def _rename_away(self, doomed: Iterable[PartitionLog]) -> None:
         for log in doomed:
@@ -226,7 +221,7 @@ class DataDirectory:
     def apply_retention(self, now_ms: int) -> int:
         """Delete old segments of all logs as retention.ms and retention.bytes say; how many went."""
         self._commit.check()
-        starts = {}
+        starts: dict[PartitionLog, int] = {}
         for log in self._logs.values():
             self._commit.guarded(partial(log.roll_if_too_old, now_ms))
             if (offset := log.retention_offset(now_ms)) > log.log_start_offset:
@@ -235,6 +230,7 @@ class DataDirectory:
 
     def _move_starts(self, starts: Mapping[PartitionLog, int]) -> int:
         """The new starts are durable before any segment goes: removals may reach the disk in any order."""
+        self._commit.check()
         before = {log: log.log_start_offset for log in starts}
         for log, offset in starts.items():
             log.log_start_offset = offset

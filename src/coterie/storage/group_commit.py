@@ -155,8 +155,8 @@ class GroupCommit:
 
     def _checkpoint(self) -> None:
         crash_point("checkpoint.before_sync")
-        for segment in self._dirty:
-            self._sync(segment.file().sync)
+        files = [segment.file() for segment in self._dirty]
+        self._sync(partial(self._fs.sync_files, files))
         for directory in self._new_names:
             self._sync(partial(self._fs.sync_directory, directory))
         crash_point("checkpoint.after_sync")

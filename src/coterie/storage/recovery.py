@@ -130,8 +130,8 @@ class LogRecovery:
             if limit is not None and index and segment.base_offset >= limit:
                 break
             if segment.base_offset < end.offset:
-                reason = f"it begins at an offset below {end.offset}, where the file before it ends"
-                return _End(index, 0, end.offset, reason)
+                reason = f"it ends at offset {end.offset}, but {segment.path.name} follows"
+                return end._replace(damage=reason)
             end = _scan_segment(segment, index, limit)
             if end.damage is not None or end.position < segment.file().size():
                 break

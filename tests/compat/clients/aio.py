@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
+from aiokafka.errors import KafkaError
 
 from tests.compat.clients.base import (
     HEARTBEAT_MS,
@@ -20,6 +21,7 @@ from tests.compat.clients.base import (
     Description,
     GroupConsumer,
     Read,
+    Refused,
     Transactions,
     error_name,
 )
@@ -36,6 +38,7 @@ logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 class _Member(GroupConsumer):
     def __init__(self, run: Run, options: dict[str, Any], topics: Sequence[str]) -> None:
         self._run = run
+        self.group = options["group_id"]
         self.inner: Any = run(self._start(options, topics))
 
     async def _start(self, options: dict[str, Any], topics: Sequence[str]) -> Any:
@@ -57,7 +60,10 @@ class _Member(GroupConsumer):
         return {(tp.topic, tp.partition) for tp in self.inner.assignment()}
 
     def commit(self) -> None:
-        self._run(self.inner.commit())
+        try:
+            self._run(self.inner.commit())
+        except KafkaError as error:
+            raise Refused(repr(error)) from error
 
     def close(self) -> None:
         self._run(self.inner.stop())
@@ -74,11 +80,10 @@ class _Transactions(Transactions):
     def send(self, topic: str, values: Iterable[bytes]) -> None:
         self._run(_send_all(self._inner, topic, list(values), 1))
 
-    def send_offsets(
-        self, consumer: GroupConsumer, group: str, offsets: Mapping[tuple[str, int], int]
-    ) -> None:
+    def send_offsets(self, consumer: GroupConsumer, offsets: Mapping[tuple[str, int], int]) -> None:
+        assert isinstance(consumer, _Member)
         positions = {TopicPartition(*key): at for key, at in offsets.items()}
-        self._run(self._inner.send_offsets_to_transaction(positions, group))
+        self._run(self._inner.send_offsets_to_transaction(positions, consumer.group))
 
     def commit(self) -> None:
         self._run(self._inner.commit_transaction())
@@ -202,9 +207,7 @@ class AioKafkaClient(Client):
             for *_, assignment in members
             if assignment
         ]
-        sizes = [
-            sum(len(partitions) for _, partitions in each.assignment) for each in assignments
-        ]
+        sizes = [sum(len(partitions) for _, partitions in each.assignment) for each in assignments]
         return Description(
             state=state,
             protocol=protocol,

@@ -23,6 +23,7 @@ __all__ = [
     "Description",
     "GroupConsumer",
     "Read",
+    "Refused",
     "Transactions",
     "error_name",
     "until",
@@ -33,6 +34,10 @@ HEARTBEAT_MS = 200
 #: The shortest that brokers allow by default.
 SESSION_MS = 6_000
 _DEADLINE_S = 60.0
+
+
+class Refused(Exception):
+    """A commit that was not taken, say because the group rebalances; poll, and try again."""
 
 
 class Read(NamedTuple):
@@ -79,7 +84,7 @@ class GroupConsumer(ABC):
 
     @abstractmethod
     def commit(self) -> None:
-        """Commit what has been read, and wait for the answer."""
+        """Commit what has been read, and wait for the answer; or Refused."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -108,7 +113,7 @@ class Transactions(ABC):
 
     @abstractmethod
     def send_offsets(
-        self, consumer: GroupConsumer, group: str, offsets: Mapping[tuple[str, int], int]
+        self, consumer: GroupConsumer, offsets: Mapping[tuple[str, int], int]
     ) -> None: ...
 
     @abstractmethod

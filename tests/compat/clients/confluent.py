@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from confluent_kafka import (
     Consumer,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
+    KafkaError,
     KafkaException,
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tests.compat.clients.base import (
     HEARTBEAT_MS,
@@ -23,6 +25,7 @@ from tests.compat.clients.base import (
     Description,
     GroupConsumer,
     Read,
+    Refused,
     Transactions,
 )
 
@@ -44,18 +47,24 @@ class _Member(GroupConsumer):
         for message in self.inner.consume(500, seconds):
             if message.error() is not None:
                 raise KafkaException(message.error())
-            read.append(
-                Read(message.topic(), message.partition(), message.offset(), message.value())
-            )
+            place = message.topic(), message.partition(), message.offset(), message.value()
+            read.append(Read(*cast("tuple[str, int, int, bytes]", place)))
         return read
 
     def assignment(self) -> set[tuple[str, int]]:
         return {(each.topic, each.partition) for each in self.inner.assignment()}
 
     def commit(self) -> None:
-        for each in self.inner.commit(asynchronous=False):
+        try:
+            positions = self.inner.commit(asynchronous=False)
+        except KafkaException as error:
+            # Nothing new to commit is no failure.
+            if error.args[0].code() != KafkaError._NO_OFFSET:
+                raise Refused(str(error)) from error
+            return
+        for each in positions:
             if each.error is not None:
-                raise KafkaException(each.error)
+                raise Refused(str(each.error))
 
     def close(self) -> None:
         self.inner.close()
@@ -74,9 +83,7 @@ class _Transactions(Transactions):
             self.inner.produce(topic, value, partition=0)
         assert self.inner.flush(_WAIT_S) == 0
 
-    def send_offsets(
-        self, consumer: GroupConsumer, group: str, offsets: Mapping[tuple[str, int], int]
-    ) -> None:
+    def send_offsets(self, consumer: GroupConsumer, offsets: Mapping[tuple[str, int], int]) -> None:
         assert isinstance(consumer, _Member)
         positions = [TopicPartition(topic, index, at) for (topic, index), at in offsets.items()]
         metadata = consumer.inner.consumer_group_metadata()
@@ -101,7 +108,7 @@ class ConfluentClient(Client):
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
-        self._config = {"bootstrap.servers": bootstrap, "log_level": 0}
+        self._config: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0}
         self._admin = AdminClient(self._config, logger=_quiet)
 
     def close(self) -> None:

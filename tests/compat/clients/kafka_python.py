@@ -7,9 +7,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka import (
+    KafkaAdminClient,
+    KafkaConsumer,
+    KafkaProducer,
+    OffsetAndMetadata,
+    TopicPartition,
+    errors,
+)
 from kafka import codec as codecs
-from kafka import errors
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
@@ -20,6 +26,7 @@ from tests.compat.clients.base import (
     Description,
     GroupConsumer,
     Read,
+    Refused,
     Transactions,
     error_name,
 )
@@ -36,17 +43,28 @@ class _Member(GroupConsumer):
         self.inner.subscribe(list(topics))
 
     def poll(self, seconds: float = 0.05) -> list[Read]:
+        self._join_again_if_lost()
         return [
             Read(tp.topic, tp.partition, record.offset, record.value)
             for tp, records in self.inner.poll(timeout_ms=int(seconds * 1000)).items()
             for record in records
         ]
 
+    def _join_again_if_lost(self) -> None:
+        """A poll that times out while JoinGroup is answered loses the assignment: see FINDINGS.md."""
+        coordinator = self.inner._coordinator
+        task = coordinator._join_task
+        if task is not None and task.is_done and not coordinator.need_rejoin():
+            coordinator.request_rejoin()
+
     def assignment(self) -> set[tuple[str, int]]:
         return {(tp.topic, tp.partition) for tp in self.inner.assignment()}
 
     def commit(self) -> None:
-        self.inner.commit()
+        try:
+            self.inner.commit()
+        except errors.KafkaError as error:
+            raise Refused(repr(error)) from error
 
     def close(self) -> None:
         self.inner.close()
@@ -64,11 +82,11 @@ class _Transactions(Transactions):
         for sent in [self.inner.send(topic, value, partition=0) for value in values]:
             sent.get(_WAIT_S)
 
-    def send_offsets(
-        self, consumer: GroupConsumer, group: str, offsets: Mapping[tuple[str, int], int]
-    ) -> None:
+    def send_offsets(self, consumer: GroupConsumer, offsets: Mapping[tuple[str, int], int]) -> None:
         assert isinstance(consumer, _Member)
-        positions = {TopicPartition(*key): OffsetAndMetadata(at, "", -1) for key, at in offsets.items()}
+        positions = {
+            TopicPartition(*key): OffsetAndMetadata(at, "", -1) for key, at in offsets.items()
+        }
         self.inner.send_offsets_to_transaction(positions, consumer.inner.group_metadata())
 
     def commit(self) -> None:
@@ -168,7 +186,7 @@ class KafkaPythonClient(Client):
 
     def describe(self, group: str) -> Description:
         found = self._admin.describe_groups([group])[group]
-        # "[Error 69] GroupIdNotFoundError: ..."
+        # The error is a text that begins with its number in brackets.
         code = re.match(r"\[Error (-?\d+)\]", found["error"] or "[Error 0]")
         assert code is not None, found
         members = found["members"]

@@ -95,6 +95,17 @@ def test_a_broken_field_is_named_with_its_place() -> None:
     assert str(error).startswith("ListGroupsResponse v5.groups.group_type at byte ")
 
 
+@pytest.mark.parametrize(
+    ("data", "offset"),
+    [(b"\0\x09abc", 2), (b"\0\2\xff\xff" + bytes(40), 2), (b"\0", 0)],
+    ids=["cut text", "text that is not UTF-8", "cut length"],
+)
+def test_the_place_is_where_the_value_begins(data: bytes, offset: int) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        decode(HeartbeatRequest, data, 0)
+    assert (caught.value.field, caught.value.offset) == ("group_id", offset)
+
+
 def test_each_number_in_a_row_is_named() -> None:
     with pytest.raises(ProtocolError) as caught:
         decode(ListGroupsResponse, b"\0\0\0\0\0", 1)

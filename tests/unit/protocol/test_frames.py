@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.errors import ProtocolError, UnsupportedVersion
+from coterie.errors import ProtocolError
 from coterie.protocol.api import ApiKey
 from coterie.protocol.frames import (
     FrameBuffer,
@@ -44,7 +44,7 @@ def test_a_version_that_is_not_served_still_has_a_header() -> None:
     future = body[:2] + (99).to_bytes(2, "big") + body[4:]
     api, header, _ = decode_request_header(future)
     assert (api, header.request_api_version) == (ApiKey.API_VERSIONS, 99)
-    with pytest.raises(UnsupportedVersion):
+    with pytest.raises(ProtocolError, match="ApiVersions has versions 0-4, and 99 is not one"):
         decode_request(future)
 
 
@@ -84,6 +84,14 @@ def test_a_size_that_cannot_be_is_refused_at_once(head: bytes, says: str) -> Non
     buffer.feed(head[:2])
     with pytest.raises(ProtocolError, match=says):
         buffer.feed(head[2:])
+
+
+def test_good_frames_before_a_bad_size_come_out_and_then_nothing_more() -> None:
+    buffer = FrameBuffer(100)
+    assert buffer.feed(frame(b"good") + b"\xff\xff\xff\xff" + frame(b"never")) == [b"good"]
+    assert buffer.error is not None
+    with pytest.raises(ProtocolError, match="-1 bytes"):
+        buffer.feed(frame(b"never"))
 
 
 def test_answers_are_matched_with_their_questions() -> None:

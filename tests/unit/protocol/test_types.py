@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.errors import InvalidMessage
+from coterie.protocol.codec import encode
+from coterie.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from coterie.protocol.schema import Struct, Versions, field, fields_of
 from coterie.protocol.types import Uuid
 
@@ -19,6 +22,12 @@ def test_a_uuid_prints_as_kafka_prints_it_and_is_read_back() -> None:
 def test_what_is_no_uuid_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a Kafka UUID"):
         Uuid.parse(text)
+
+
+@pytest.mark.parametrize("raw", [b"short", bytes(20)])
+def test_a_uuid_of_another_length_is_not_sent(raw: bytes) -> None:
+    with pytest.raises(InvalidMessage, match="16 bytes"):
+        encode(DeleteTopicsRequest(topics=(DeleteTopicState(None, Uuid(raw)),)), 6)
 
 
 def test_versions_are_read_and_said_as_kafka_writes_them() -> None:

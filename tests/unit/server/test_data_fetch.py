@@ -17,6 +17,7 @@ from coterie.protocol.messages.data import (
     FetchTopic,
     PartitionProduceData,
     ProduceRequest,
+    ProduceResponse,
     TopicProduceData,
 )
 from coterie.protocol.records import decode_batches
@@ -201,6 +202,20 @@ def _produce_request(topic: tuple[str, Uuid]) -> ProduceRequest:
     return ProduceRequest(
         acks=-1, topic_data=(TopicProduceData(*topic, (PartitionProduceData(0, data),)),)
     )
+
+
+def test_a_partition_that_is_named_twice_is_answered_once(client: WireClient) -> None:
+    topic = new_topic(client)
+    fetch_twice = ask_for(topic, topic, max_wait_ms=20_000)
+    with WireClient(*client._socket.getpeername()) as waiting:
+        _, data = waiting._in_flight.send(fetch_twice, 18)
+        waiting._socket.sendall(data)
+        client.ask(_produce_request(topic), ProduceResponse, 13)
+        _, answer = waiting._in_flight.receive(waiting._read_frame())
+        assert isinstance(answer, FetchResponse)
+        size = len(batch_of(b"a").encode())
+        assert sizes(answer) == [size, size]
+        assert sizes(waiting.ask(fetch_twice, FetchResponse)) == [size, size]
 
 
 def test_a_client_that_goes_away_while_it_waits_harms_nobody(

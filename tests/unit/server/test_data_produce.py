@@ -117,6 +117,11 @@ def test_batches_that_are_refused(client: WireClient) -> None:
         msgspec.structs.replace(good, records_count=2).encode(): ErrorCode.INVALID_RECORD,
         batch_of(b"a", producer=PRODUCER).encode(): ErrorCode.INVALID_RECORD,
         batch_of(b"a", attributes=0x08).encode(): ErrorCode.INVALID_TIMESTAMP,
+        msgspec.structs.replace(good, attributes=7).encode(): ErrorCode.CORRUPT_MESSAGE,
+        msgspec.structs.replace(
+            good, records_count=1_000, last_offset_delta=999
+        ).encode(): ErrorCode.CORRUPT_MESSAGE,
+        good.encode()[:-1]: ErrorCode.CORRUPT_MESSAGE,
     }
     for data, error in refused.items():
         answer = produce(client, topic, data)

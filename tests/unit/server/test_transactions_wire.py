@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from coterie.coordinator.partitioner import partition_for
 from coterie.error_codes import ErrorCode
 from coterie.protocol.api import ApiKey
 from coterie.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
@@ -38,6 +39,7 @@ from coterie.protocol.messages.transactions import (
 )
 from coterie.protocol.records import ControlRecordType, decode_batches, decode_control_record
 from coterie.protocol.types import Uuid
+from coterie.server.cluster import Cluster
 from tests.kit.wire_client import WireClient
 from tests.unit.server.background import BackgroundCluster
 from tests.unit.server.talk import (
@@ -54,6 +56,7 @@ from tests.unit.server.talk import (
 )
 
 _names = itertools.count()
+OFFSETS = ("__consumer_offsets", Uuid.ZERO)
 Topic = tuple[str, Uuid]
 Producer = tuple[int, int]
 
@@ -184,6 +187,26 @@ def test_a_producer_asks_for_a_new_epoch(client: WireClient, name: str) -> None:
     assert init(client, name, holds=(first[0] + 1, 2)).error_code == ErrorCode.PRODUCER_FENCED
 
 
+def test_an_exhausted_epoch_brings_a_new_producer_id(
+    cluster: BackgroundCluster, client: WireClient, name: str
+) -> None:
+    topic, first = new_topic(client), begin(client, name)
+    last = 2**15 - 2
+
+    def wear_out(running: Cluster) -> None:
+        transaction = running.transactions.get(name)
+        assert transaction is not None
+        transaction.producer_epoch = last
+
+    cluster.ask(wear_out)
+    # The last epoch of all is for aborting, so that an open transaction can still be fenced.
+    assert add_partitions(client, name, (first[0], last), topic[0]) == [0]
+    assert init(client, name).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    answer = begin_when_possible(client, name)
+    assert answer.producer_id > first[0]
+    assert answer.producer_epoch == 0
+
+
 def test_requests_that_make_no_sense(client: WireClient, name: str) -> None:
     assert init(client, "").error_code == ErrorCode.INVALID_REQUEST
     assert init(client, name, holds=(1, -1)).error_code == ErrorCode.INVALID_REQUEST
@@ -283,6 +306,7 @@ def commit_in(
 def test_offsets_are_part_of_a_transaction(client: WireClient, name: str) -> None:
     (topic, _), producer, group = new_topic(client), begin(client, name), f"group-of-{name}"
     client.ask(FindCoordinatorRequest(coordinator_keys=(group,)), FindCoordinatorResponse)
+    index = partition_for(group, 50)
     early = commit_in(client, name, producer, topic, 5)
     assert early == [ErrorCode.INVALID_TXN_STATE] * 4 + [ErrorCode.TRANSACTION_ABORTABLE] * 2
     for offset, commit, seen in ((5, True, 5), (6, False, 5), (7, True, 7)):
@@ -290,9 +314,13 @@ def test_offsets_are_part_of_a_transaction(client: WireClient, name: str) -> Non
         request = AddOffsetsToTxnRequest(name, *producer, group)
         assert client.ask(request, AddOffsetsToTxnResponse).error_code == 0
         assert commit_in(client, name, producer, topic, offset) == [0] * 6
+        log = fetch(client, OFFSETS, committed=True, version=12, partition=index)
+        assert log.last_stable_offset < log.high_watermark
         assert committed_offset(client, group, topic) == before
         assert end(client, name, producer, commit=commit) is ErrorCode.NONE
         assert committed_offset(client, group, topic) == seen
+        log = fetch(client, OFFSETS, committed=True, version=12, partition=index)
+        assert log.last_stable_offset == log.high_watermark
     zombie = commit_in(client, name, (producer[0], producer[1] - 1), topic, 9)
     assert set(zombie) == {ErrorCode.INVALID_PRODUCER_EPOCH}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -297,3 +298,27 @@ def test_damage_is_told_with_its_place(cleaner: Cleaner) -> None:
     with pytest.raises(StorageDamaged) as caught:
         cleaner.data.clean(cleaner.log, NOW)
     assert (caught.value.path, caught.value.position) == (path, 0)
+
+
+def test_rewrites_are_grouped_up_to_segment_bytes(cleaner: Cleaner) -> None:
+    for n in range(6):
+        cleaner.append((str(n), "x" * 100))
+    cleaner.append(("0", "y"))
+    cleaner.data.flush()
+    size = cleaner.log.segments[0].size
+    cleaner.log.config = replace(CONFIG, segment_bytes=2 * size)
+    cleaner.clean()
+    assert [segment.base_offset for segment in cleaner.log.segments] == [0, 2, 4, 6, 7]
+    assert [pair[0] for pair in cleaner.pairs()] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_disk_that_fills_up_half_way_gets_its_space_back(cleaner: Cleaner) -> None:
+    for n in range(4):
+        cleaner.append((str(n), "x" * 100))
+    cleaner.data.flush()
+    cleaner.data.checkpoint()
+    cleaner.log.config = replace(CONFIG, segment_bytes=cleaner.log.segments[0].size)
+    cleaner.fs.fail("pwrite", errno.ENOSPC, at=3)
+    with pytest.raises(StorageFull):
+        cleaner.data.clean(cleaner.log, NOW)
+    assert not [n for n in cleaner.fs.listdir(cleaner.log.directory) if not n.endswith(".log")]

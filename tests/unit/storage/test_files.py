@@ -33,6 +33,7 @@ def test_reads_what_was_written(place: tuple[FileSystem, Path]) -> None:
     file.truncate(4)
     file.truncate(6)
     file.sync()
+    fs.sync_files([file, fs.open(root / "a" / "g", create=True)])
     assert fs.open(root / "a" / "f").pread(100, 0) == b"\0xyz\0\0"
     file.close()
     file.close()
@@ -107,6 +108,24 @@ def test_short_reads_and_writes_are_completed(
     assert file.pread(10, 0) == b"0123456789"
     assert file.pread(100, 5) == b"56789"
     file.close()
+
+
+def test_a_failed_sync_among_many_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs = OsFileSystem()
+    files = [fs.open(tmp_path / str(n), create=True) for n in range(9)]
+    left = iter(range(9))
+
+    def fail_once(descriptor: int) -> None:
+        if next(left) == 5:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fdatasync", fail_once)
+    with pytest.raises(OSError, match="Input/output"):
+        fs.sync_files(files)
+    for file in files:
+        file.close()
 
 
 class TestFaultFS:

@@ -1,0 +1,160 @@
+"""Stock Python clients live on our cluster as they do on Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from coterie.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.testing import EmbeddedCluster
+from tests.compat.clients.aio import AioKafkaClient
+from tests.compat.clients.base import Client, GroupConsumer, Read, Refused, until
+from tests.compat.clients.confluent import ConfluentClient
+from tests.compat.clients.kafka_python import KafkaPythonClient
+from tests.compat.scenarios import SCENARIOS, drain, joined, unique, values
+from tests.kit.kafka import KafkaCluster
+from tests.kit.wire_client import WireClient
+
+CLIENTS: list[type[Client]] = [ConfluentClient, AioKafkaClient, KafkaPythonClient]
+PLAYS = [
+    pytest.param(client, name, id=f"{client.name}-{name}")
+    for client in CLIENTS
+    for name, scenario in SCENARIOS.items()
+    if scenario.needs <= client.can
+]
+PARTITIONS = 6
+
+
+class Stage:
+    """A cluster on which each scenario is played once, by each client, when it is first asked for."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._results: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def play(self, client: type[Client], scenario: str) -> dict[str, Any]:
+        key = client.name, scenario
+        if key not in self._results:
+            with client(self._bootstrap) as player:
+                self._results[key] = SCENARIOS[scenario].play(player)
+        return self._results[key]
+
+
+@pytest.fixture(scope="module")
+def our_stage() -> Iterator[Stage]:
+    with EmbeddedCluster(3) as cluster:
+        yield Stage(cluster.bootstrap_servers)
+
+
+@pytest.fixture(scope="module")
+def kafka_stage(kafka_cluster: Callable[[str, int], KafkaCluster]) -> Stage:
+    cluster = kafka_cluster("4.3.0", 3)
+    with WireClient(*cluster.addresses[0]) as client:
+        until(lambda: has_coordinators(client), "Kafka's coordinators")
+    return Stage(cluster.bootstrap)
+
+
+def has_coordinators(client: WireClient) -> bool:
+    """Whether a fresh Kafka has made its internal topics; aiokafka's admin does not wait for them."""
+    keys = tuple(f"key-{number}" for number in range(20))
+    for kind in (0, 1):
+        request = FindCoordinatorRequest(coordinator_keys=keys, key_type=kind)
+        answer = client.ask(request, FindCoordinatorResponse)
+        if any(each.error_code for each in answer.coordinators):
+            return False
+    return True
+
+
+@pytest.mark.parametrize(("client", "scenario"), PLAYS)
+def test_works_on_our_cluster(client: type[Client], scenario: str, our_stage: Stage) -> None:
+    result = our_stage.play(client, scenario)
+    assert result.items() >= EXPECTED.get(scenario, {}).items()
+
+
+@pytest.mark.parametrize(("client", "scenario"), PLAYS)
+def test_looks_as_on_kafka(
+    client: type[Client], scenario: str, our_stage: Stage, kafka_stage: Stage
+) -> None:
+    assert our_stage.play(client, scenario) == kafka_stage.play(client, scenario)
+
+
+#: What must come out for every client, so that much is known without a Kafka to compare with.
+EXPECTED: dict[str, dict[str, Any]] = {
+    "idempotence": {"ends": dict.fromkeys(range(4), 249)},
+    "group_life": {"shares": [2, 2], "alone": [4], "offsets": {0: 506, 1: 506, 2: 504, 3: 504}},
+    "static_membership": {"shares": [2, 2], "same partitions": (True, True)},
+    "cooperation": {"kept": True, "offsets": dict.fromkeys(range(4), 250)},
+    "administration": {"offsets": {0: 10, 1: 10}},
+    "transactions": {
+        "offsets after abort": {},
+        "offsets after commit": {0: 5},
+        # A marker ends each of the four transactions.
+        "committed": [*range(10), *range(33, 43)],
+        "all": [*range(10), *range(11, 21), *range(22, 32), *range(33, 43)],
+    },
+}
+
+
+@pytest.fixture
+def cluster() -> Iterator[EmbeddedCluster]:
+    """One to break: not shared."""
+    with EmbeddedCluster(3) as cluster:
+        yield cluster
+
+
+def kill(cluster: EmbeddedCluster, group: str) -> None:
+    cluster.kill_broker(cluster.coordinator_of(group))
+
+
+def stop(cluster: EmbeddedCluster, group: str) -> None:
+    cluster.stop_broker(cluster.coordinator_of(group))
+
+
+def move(cluster: EmbeddedCluster, group: str) -> None:
+    cluster.move_coordinator(group, to=cluster.coordinator_of(group) % 3 + 1)
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+@pytest.mark.parametrize("disturb", [kill, stop, move])
+def test_members_go_on_with_another_coordinator(
+    client: type[Client], disturb: Callable[[EmbeddedCluster, str], None], cluster: EmbeddedCluster
+) -> None:
+    topic, group = unique("moved"), unique("moved")
+    with client(cluster.bootstrap_servers) as player:
+        player.create_topic(topic, PARTITIONS)
+        with player.consumer(group, topic) as one, player.consumer(group, topic) as two:
+            members = [one, two]
+            found: list[Read] = []
+            joined(members, PARTITIONS, found)
+            player.produce(topic, values(300, "before"), PARTITIONS)
+            drain(members, values(300, "before"), found)
+            until(lambda: committed(player, group, members) == 300, "300 committed")
+            before = cluster.coordinator_of(group)
+            disturb(cluster, group)
+            assert cluster.coordinator_of(group) != before
+            player.produce(topic, values(300, "after"), PARTITIONS)
+            after: list[Read] = []
+            until(lambda: go_on(members, after) == set(values(300, "after")), "the rest is read")
+            until(lambda: committed(player, group, members) == 600, "600 committed")
+            until(lambda: player.describe(group).state == "Stable", "stable again")
+            assert player.describe(group).members == 2
+
+
+def go_on(members: list[GroupConsumer], read: list[Read]) -> set[bytes]:
+    """What was read so far. A rebalance may bring some of it twice, but nothing that was committed."""
+    for member in members:
+        read.extend(member.poll())
+    return {each.value for each in read}
+
+
+def committed(client: Client, group: str, members: list[GroupConsumer]) -> int:
+    """Commit all positions, and the sum that the group then has; a group that rebalances refuses."""
+    for member in members:
+        member.poll()
+        try:
+            member.commit()
+        except Refused:
+            continue
+    return sum(client.offsets(group).values())
