@@ -8,10 +8,11 @@ out, with a line that says so.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from itertools import count
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from bench import rebalance, scale, servers
-from bench.harness import Measurement, must_equal
+from bench.harness import Measurement, Round, must_equal
 from bench.load import Load, one_answer, run
 from bench.scene import TINY, Sizes, prepare
 from bench.servers import MakeServer, Server, Unavailable
@@ -136,18 +137,21 @@ class _Field:
         )
 
     def _warm_up(self) -> None:
-        """Every kind of request to every server, for as long as a JVM takes to compile its way."""
-        seconds = self._sizes.warm_up_seconds
+        """Every kind of request to every server; to Kafka for longer, since a JVM is slow at first."""
         for kind, server in self._servers.items():
+            seconds = self._sizes.warm_up_seconds if kind == "kafka" else self._sizes.seconds
             for load in self._loads[kind].values():
                 run(server.address, load, in_flight=self._sizes.in_flight, seconds=seconds)
 
     def _rate(self, name: str, load: str, ours: str, peer: str, goal: float) -> Measurement:
         in_flight = 1 if name == _ONE_IN_FLIGHT else self._sizes.in_flight
 
-        def rounds_of(kind: str) -> Callable[[], float]:
+        def rounds_of(kind: str) -> Round:
             address, own = self._servers[kind].address, self._loads[kind][load]
-            return partial(run, address, own, in_flight=in_flight, seconds=self._sizes.seconds)
+            seconds = self._sizes.seconds
+            return _on_a_quiet_disk(
+                partial(run, address, own, in_flight=in_flight, seconds=seconds)
+            )
 
         def agree() -> None:
             found = {
@@ -180,9 +184,19 @@ class _Field:
         rounds = self._sizes.rebalances
         return Measurement(
             name=f"cluster.rebalance_{members}",
-            ours=partial(p50, "disk", rounds),
-            peers={"kafka": partial(p50, "kafka", rounds)},
+            ours=_on_a_quiet_disk(partial(p50, "disk", rounds)),
+            peers={"kafka": _on_a_quiet_disk(partial(p50, "kafka", rounds))},
             goal=REBALANCE_GOAL,
             agree=agree,
             max_rounds=_REBALANCE_ROUNDS,
         )
+
+
+def _on_a_quiet_disk(one_round: Round) -> Round:
+    """Whoever does not sync leaves that to the kernel; who comes next must not wait for it."""
+
+    def with_nothing_left_to_write() -> float:
+        os.sync()
+        return one_round()
+
+    return with_nothing_left_to_write

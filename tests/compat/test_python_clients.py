@@ -116,6 +116,8 @@ def move(cluster: EmbeddedCluster, group: str) -> None:
     cluster.move_coordinator(group, to=cluster.coordinator_of(group) % 3 + 1)
 
 
+# kafka-python does not close the socket of a connection that is refused.
+@pytest.mark.filterwarnings("ignore:.*unclosed <socket:ResourceWarning")
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 @pytest.mark.parametrize("disturb", [kill, stop, move])
 def test_members_go_on_with_another_coordinator(
@@ -137,9 +139,11 @@ def test_members_go_on_with_another_coordinator(
             player.produce(topic, values(300, "after"), PARTITIONS)
             after: list[Read] = []
             until(lambda: go_on(members, after) == set(values(300, "after")), "the rest is read")
-            until(lambda: committed(player, group, members) == 600, "600 committed")
-            until(lambda: player.describe(group).state == "Stable", "stable again")
-            assert player.describe(group).members == 2
+            # A new client, since an admin of librdkafka or kafka-python does not outlive a move: FINDINGS.md.
+            with client(cluster.bootstrap_servers) as fresh:
+                until(lambda: committed(fresh, group, members) == 600, "600 committed")
+                until(lambda: fresh.describe(group).state == "Stable", "stable again")
+                assert fresh.describe(group).members == 2
 
 
 def go_on(members: list[GroupConsumer], read: list[Read]) -> set[bytes]:

@@ -80,7 +80,15 @@ class Cluster:
     # -- life -----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Open the directories, recover, listen, and take up leadership."""
+        """Open the directories, recover, listen, and take up leadership; all of it or nothing."""
+        self.transactions = TransactionCoordinator(self)
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
         for node_id in self._node_ids:
             directory = DataDirectory.open(
                 self._root / f"broker-{node_id}", self._fs, durability=self.config.durability
@@ -107,7 +115,6 @@ class Cluster:
         for node_id in self._node_ids:
             await self._listen(node_id)
         self._elect()
-        self.transactions = TransactionCoordinator(self)
         self.transactions.start()
         self._housekeeper = asyncio.get_running_loop().create_task(
             keep_house(

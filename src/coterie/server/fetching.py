@@ -91,11 +91,11 @@ class Fetch:
         self._stop_waiting()
         self._waiting_at = self._states
         for state in self._waiting_at:
-            state.when_more(self._more)
+            state.partition.when_more(self._more)
 
     def _stop_waiting(self) -> None:
         for state in self._waiting_at:
-            state.stop_waiting(self._more)
+            state.partition.stop_waiting(self._more)
 
     def _finish(self) -> None:
         # A broker that has stopped may have closed its logs, and nobody hears the answer.

@@ -1,4 +1,4 @@
-"""What the data plane keeps beside a partition's log: producers, leader epochs, and who waits.
+"""What the data plane keeps beside a partition's log: producers and leader epochs.
 
 What this is: the content of `Partition.state`, made from the log when first needed and kept up with it.
 What this is not: the log, or its leader; `Partition` is. Used by producing, fetching, ListOffsets and the
@@ -9,8 +9,6 @@ producer is judged by them. Batches that others append (the group coordinator's)
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from coterie.protocol.records import RecordBatch
 from coterie.server.committer import CommitRound
@@ -27,9 +25,7 @@ class PartitionState:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.last_round: CommitRound | None = None
-        self._waiting: list[Callable[[], None]] = []
         self._forget()
-        self._subscribe()
 
     def _forget(self) -> None:
         self.producers = Producers()
@@ -94,27 +90,6 @@ class PartitionState:
         if found:
             return found[-1]
         return self.epochs[0][0] if self.epochs else self.partition.leader_epoch
-
-    # -- waiting --------------------------------------------------------------------------------------
-
-    def _subscribe(self) -> None:
-        # All the time, and not only while somebody waits: a batch may be staged before a reader comes
-        # to wait and published after it.
-        self.partition.when_more(self._more)
-
-    def _more(self) -> None:
-        self._subscribe()
-        waiting, self._waiting = self._waiting, []
-        for callback in waiting:
-            callback()
-
-    def when_more(self, callback: Callable[[], None]) -> None:
-        """Call once when more can be read than now."""
-        self._waiting.append(callback)
-
-    def stop_waiting(self, callback: Callable[[], None]) -> None:
-        if callback in self._waiting:
-            self._waiting.remove(callback)
 
 
 def state_of(partition: Partition) -> PartitionState:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from coterie.server.committer import CommitRound, Committer
 from coterie.server.metadata import PartitionMetadata, TopicMetadata
+from coterie.storage.errors import StorageError
 from coterie.storage.partition_log import PartitionLog
 
 __all__ = ["Partition"]
@@ -18,7 +19,7 @@ __all__ = ["Partition"]
 class Partition:
     """One partition, whoever leads it."""
 
-    __slots__ = ("_waiting", "committer", "index", "log", "metadata", "state", "topic")
+    __slots__ = ("_round", "_waiting", "committer", "index", "log", "metadata", "state", "topic")
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class Partition:
         #: What the data plane keeps beside the log (producers and their transactions), made when needed.
         self.state: object | None = None
         self._waiting: list[Callable[[], None]] = []
+        self._round: CommitRound | None = None
 
     @property
     def leader(self) -> int:
@@ -48,9 +50,15 @@ class Partition:
     def append(self, batch: bytes) -> tuple[int, CommitRound]:
         """Stage an encoded batch; its base offset, and the round in which it becomes durable."""
         base_offset, round_ = self.committer.stage(self.log, batch, self.leader_epoch)
-        if self._waiting:
-            round_.when_durable(lambda error: None if error else self._wake())
+        if round_ is not self._round:
+            # Also when nobody waits now: a reader may come to wait before the round has ended.
+            self._round = round_
+            round_.when_durable(self._ended)
         return base_offset, round_
+
+    def _ended(self, error: StorageError | None) -> None:
+        if error is None and self._waiting:
+            self._wake()
 
     def when_more(self, callback: Callable[[], None]) -> None:
         """Call once when more can be read than now; for Fetch requests that wait."""

@@ -15,8 +15,8 @@ from coterie.error_codes import ErrorCode
 from coterie.errors import RecordBatchError
 from coterie.protocol.messages.data import BatchIndexAndErrorMessage
 from coterie.protocol.records import CompressionType, RecordBatch, decode_batches
-from coterie.protocol.records.batch import TIMESTAMP_TYPE_MASK
-from coterie.protocol.records.record import check_records_count
+from coterie.protocol.records.batch import COMPRESSION_CODEC_MASK, TIMESTAMP_TYPE_MASK
+from coterie.protocol.records.record import MIN_RECORD_SIZE
 from coterie.server.committer import CommitRound
 from coterie.server.partition_state import PartitionState, state_of
 from coterie.server.partitions import Partition
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Appended", "append_records"]
 
 _ZSTD_FROM: Final = 7  # KIP-110
-_ABORTABLE_FROM: Final = 11  # KIP-1050
+_ABORTABLE_FROM: Final = 11  # TRANSACTION_ABORTABLE, KIP-890
 _NO_TIMESTAMP: Final = -1
 
 #: Answers of the transaction coordinator that older producers do not retry. Kafka picks an error that
@@ -71,7 +71,7 @@ def append_records(
     try:
         _check_topic(partition)
         batch = _the_batch(data or b"", version)
-        data = _for_the_log(broker, partition, batch, data or b"")
+        data = _for_the_log(broker, partition, batch, (data or b"")[: batch.size_in_bytes])
         return _append(
             broker, partition, batch, data, version=version, transactional_id=transactional_id
         )
@@ -96,27 +96,27 @@ def _check_topic(partition: Partition) -> None:
 def _the_batch(data: bytes, version: int) -> RecordBatch:
     """The one batch that a request may have for a partition (ProduceRequest.validateRecords).
 
-    Its checksum is checked when it is staged.
+    Its checksum is checked when it is staged. Bytes of an incomplete batch behind it are cut off.
     """
-    decoded = decode_batches(data, check_crc=False)
-    if not decoded.batches and not decoded.trailing_bytes:
+    try:
+        batches = decode_batches(data, check_crc=False).batches
+    except RecordBatchError as error:
+        if error.field != "magic":
+            raise
         raise _invalid(
-            f"Produce requests with version {version} must have at least one record batch per partition"
-        )
-    if decoded.trailing_bytes and not decoded.batches:
-        raise _Refused(ErrorCode.CORRUPT_MESSAGE)
-    if len(decoded.batches) > 1 or decoded.trailing_bytes:
-        raise _invalid(
-            f"Produce requests with version {version} are only allowed to contain exactly one "
-            "record batch per partition"
-        )
-    batch = decoded.batches[0]
-    if batch.compression is CompressionType.ZSTD and version < _ZSTD_FROM:
+            f"Produce requests with version {version} are only allowed to contain record batches "
+            "with magic version 2"
+        ) from None
+    if len(batches) != 1:
+        wanted = "exactly one record batch" if batches else "at least one record batch"
+        raise _invalid(f"Produce requests with version {version} must have {wanted} per partition")
+    codec = batches[0].attributes & COMPRESSION_CODEC_MASK
+    if codec > CompressionType.ZSTD or (codec == CompressionType.ZSTD and version < _ZSTD_FROM):
         raise _Refused(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"Produce requests with version {version} are not allowed to use ZStandard compression",
+            f"Produce requests with version {version} are not allowed to use compression {codec}",
         )
-    return batch
+    return batches[0]
 
 
 def _for_the_log(broker: Broker, partition: Partition, batch: RecordBatch, data: bytes) -> bytes:
@@ -131,7 +131,7 @@ def _for_the_log(broker: Broker, partition: Partition, batch: RecordBatch, data:
         )
     _check_header(partition, batch)
     if partition.log.config.is_compacted:
-        _check_keys(batch)
+        _check_keys(partition, batch)
     if configs.get("message.timestamp.type") != "LogAppendTime":
         _check_timestamps(broker, partition, batch)
         return data
@@ -150,13 +150,14 @@ def _check_header(partition: Partition, batch: RecordBatch) -> None:
             f"The baseOffset of the record batch in the append to {where} should be 0, but it is "
             f"{batch.base_offset}"
         )
-    if batch.records_count <= 0 or batch.last_offset_delta + 1 != batch.records_count:
+    plain = batch.compression is CompressionType.NONE
+    too_many = plain and batch.records_count * MIN_RECORD_SIZE > len(batch.payload)
+    counted = batch.last_offset_delta + 1 == batch.records_count > 0
+    if too_many or not counted:
         raise _invalid(
             f"Inconsistency between the offset range and the count of records "
             f"[0, {batch.last_offset_delta}] ({batch.records_count}) in the append to {where}"
         )
-    if batch.compression is CompressionType.NONE:
-        check_records_count(batch.records_count, len(batch.payload))
     if batch.is_control:
         raise _invalid("Clients are not allowed to write control records")
     if batch.producer_id >= 0 and batch.base_sequence < 0:
@@ -166,14 +167,22 @@ def _check_header(partition: Partition, batch: RecordBatch) -> None:
         )
 
 
-def _check_keys(batch: RecordBatch) -> None:
+def _check_keys(partition: Partition, batch: RecordBatch) -> None:
+    message = (
+        "Compacted topic cannot accept message without key in topic partition "
+        f"{partition.topic.name}-{partition.index}"
+    )
     missing = tuple(
-        BatchIndexAndErrorMessage(index, "Compacted topic cannot accept message without key.")
+        BatchIndexAndErrorMessage(index, message)
         for index, record in enumerate(batch.records())
         if record.key is None
     )
     if missing:
-        raise _Refused(ErrorCode.INVALID_RECORD, "One or more records have been rejected", missing)
+        raise _Refused(
+            ErrorCode.INVALID_RECORD,
+            f"One or more records have been rejected due to {len(missing)} record errors in total",
+            missing,
+        )
 
 
 def _check_timestamps(broker: Broker, partition: Partition, batch: RecordBatch) -> None:

@@ -18,6 +18,8 @@ _SAME = (
     ("groups", "groups"),
     ("group_ids", "groups"),
     ("topics", "topics"),
+    ("topic_names", "responses"),
+    ("topics", "results"),
     ("topics", "responses"),
     ("topic_data", "responses"),
     ("coordinator_keys", "coordinators"),
@@ -25,7 +27,33 @@ _SAME = (
     ("partitions", "partitions"),
     ("partition_data", "partition_responses"),
     ("partition_indexes", "partitions"),
+    ("transactions", "results_by_transaction"),
+    ("topics", "topic_results"),
+    ("v3_and_below_topics", "results_by_topic_v3_and_below"),
+    ("partitions", "results_by_partition"),
+    ("transactional_ids", "transaction_states"),
+    ("resources", "results"),
+    ("resources", "responses"),
 )
+
+#: What says which thing is meant, in the response, and where the request has it.
+_IDENTITIES = {
+    "group_id": ("group_id",),
+    "index": ("index",),
+    "key": ("key",),
+    "member_id": ("member_id",),
+    "name": ("name",),
+    "group_instance_id": ("group_instance_id",),
+    "partition_index": ("partition_index", "partition"),
+    "resource_name": ("resource_name",),
+    "resource_type": ("resource_type",),
+    "topic": ("topic",),
+    "topic_id": ("topic_id",),
+    "transactional_id": ("transactional_id",),
+}
+
+#: Values that mean "none" where Kafka's schema says 0.
+_NONE = {"base_offset": -1, "high_watermark": -1, "node_id": -1, "port": -1, "offset": -1}
 
 
 def refusal(request: Request, response: type[Response], version: int, error_code: int) -> Response:
@@ -39,18 +67,23 @@ def _refuse(request: Struct, cls: type[Struct], version: int, error_code: int) -
     for field in fields_of(cls):
         if version not in field.versions:
             continue
-        if field.name == "error_code":
-            values["error_code"] = error_code
+        if field.name in ("error_code", "partition_error_code"):
+            values[field.name] = error_code
+        elif field.name in _NONE:
+            values[field.name] = _NONE[field.name]
         elif isinstance(field.type, ArrayOf) and isinstance(field.type.element, StructOf):
-            source = next((a for a, b in _SAME if b == field.name and a in asked), None)
-            if source is not None:
-                element = field.type.element.cls
-                items = getattr(request, source) or ()
-                values[field.name] = tuple(
-                    _refuse_item(item, element, version, error_code) for item in items
-                )
-        elif field.name in asked:
-            values[field.name] = getattr(request, field.name)
+            element = field.type.element.cls
+            sources = [a for a, b in _SAME if b == field.name and a in asked]
+            values[field.name] = tuple(
+                _refuse_item(item, element, version, error_code)
+                for source in sources
+                for item in getattr(request, source) or ()
+            )
+        else:
+            for name in _IDENTITIES.get(field.name, ()):
+                value = getattr(request, name, None)
+                if name in asked and (value is not None or version in field.nullable):
+                    values[field.name] = value
     return cls(**values)
 
 
@@ -59,8 +92,6 @@ def _refuse_item(item: Any, cls: type[Struct], version: int, error_code: int) ->
     if isinstance(item, Struct):
         return _refuse(item, cls, version, error_code)
     names = [field.name for field in fields_of(cls) if version in field.versions]
-    key = next(
-        name for name in ("group_id", "key", "name", "partition_index", "index") if name in names
-    )
-    values = {key: item, "error_code": error_code}
+    key = next(name for name in _IDENTITIES if name in names)
+    values = {key: item, "error_code": error_code, "partition_error_code": error_code} | _NONE
     return cls(**{name: value for name, value in values.items() if name in names})

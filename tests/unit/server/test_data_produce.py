@@ -117,17 +117,22 @@ def test_batches_that_are_refused(client: WireClient) -> None:
         msgspec.structs.replace(good, records_count=2).encode(): ErrorCode.INVALID_RECORD,
         batch_of(b"a", producer=PRODUCER).encode(): ErrorCode.INVALID_RECORD,
         batch_of(b"a", attributes=0x08).encode(): ErrorCode.INVALID_TIMESTAMP,
-        msgspec.structs.replace(good, attributes=7).encode(): ErrorCode.CORRUPT_MESSAGE,
+        msgspec.structs.replace(
+            good, attributes=7
+        ).encode(): ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
         msgspec.structs.replace(
             good, records_count=1_000, last_offset_delta=999
-        ).encode(): ErrorCode.CORRUPT_MESSAGE,
-        good.encode()[:-1]: ErrorCode.CORRUPT_MESSAGE,
+        ).encode(): ErrorCode.INVALID_RECORD,
+        good.encode()[:-1]: ErrorCode.INVALID_RECORD,
+        good.encode()[:16] + b"\x01" + good.encode()[17:]: ErrorCode.INVALID_RECORD,
+        good.encode() + bytes(70): ErrorCode.INVALID_RECORD,
     }
     for data, error in refused.items():
         answer = produce(client, topic, data)
         assert error_of(answer) is error
         assert answer.base_offset == -1
     assert produce(client, topic, good).base_offset == 0
+    assert produce(client, topic, good.encode() + b"cut").base_offset == 1
 
 
 def test_zstd_needs_version_7(client: WireClient) -> None:

@@ -212,6 +212,16 @@ def test_two_servers_do_not_share_a_directory(tmp_path: Path) -> None:
         pass
 
 
+def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The second cluster finds its port taken; its directory must be free again at once."""
+    with EmbeddedCluster() as first:
+        port = int(first.bootstrap_servers.split(":")[1])
+        with pytest.raises(OSError, match="in use"), EmbeddedCluster(data_dir=tmp_path, port=port):
+            pass
+    with EmbeddedCluster(data_dir=tmp_path):
+        pass
+
+
 def test_a_cluster_that_does_not_run_says_so() -> None:
     cluster = EmbeddedCluster()
     with pytest.raises(CoterieError, match="not running"):

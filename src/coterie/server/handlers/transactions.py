@@ -3,7 +3,6 @@ tools ask about them. What they do is in coterie.server.transaction_coordinator.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
@@ -64,7 +63,7 @@ __all__ = [
 _FENCED_FROM: Final = 2
 _FENCED_FROM_IN_INIT: Final = 4
 _BATCHED_FROM: Final = 4  # AddPartitionsToTxn, KIP-890
-_ABORTABLE_FROM: Final = 4  # TxnOffsetCommit, KIP-1050
+_ABORTABLE_FROM: Final = 4  # TxnOffsetCommit, TRANSACTION_ABORTABLE (KIP-890)
 #: Answers of the coordinator that a group coordinator gives as something to retry (KIP-890).
 _TRY_AGAIN: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR})
 _TITLES: Final = {state.title: state for state in State}
@@ -280,18 +279,12 @@ def _describe(broker: Broker, transactional_id: str) -> TransactionState:
 
 
 def list_transactions(broker: Broker, call: Call, request: ListTransactionsRequest) -> Response:
-    """ListTransactions 0-2: those that this broker coordinates and the filters let through."""
-    try:
-        pattern = re.compile(request.transactional_id_pattern or ".*", re.DOTALL)
-    except re.error:
-        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    """ListTransactions 0-1: those that this broker coordinates and the filters let through."""
     now = broker.clock.now_ms()
     found = [
         each
         for each in broker.cluster.transactions
-        if _coordinates(broker, each.transactional_id)
-        and pattern.fullmatch(each.transactional_id)
-        and _passes(each, request, now)
+        if _coordinates(broker, each.transactional_id) and _passes(each, request, now)
     ]
     return ListTransactionsResponse(
         unknown_state_filters=tuple(each for each in request.state_filters if each not in _TITLES),
