@@ -53,6 +53,7 @@ class Cluster:
         host: str = "127.0.0.1",
         ports: Iterable[int] = (),
         max_versions: Mapping[str, int] | None = None,
+        fs: FileSystem | None = None,
     ) -> None:
         if brokers < 1:
             raise CoterieError(f"a cluster needs at least one broker, not {brokers}")
@@ -67,7 +68,7 @@ class Cluster:
         self.transactions: TransactionCoordinator
         self.storage_error: StorageError | None = None
         self._root = root or Path("memory")
-        self._fs: FileSystem = OsFileSystem() if root else MemoryFileSystem()
+        self._fs: FileSystem = fs or (OsFileSystem() if root else MemoryFileSystem())
         self._node_ids = range(1, brokers + 1)
         self._ports = dict(zip(self._node_ids, [*ports, *[0] * brokers], strict=False))
         self._max_versions = dict(max_versions or {})
