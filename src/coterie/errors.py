@@ -4,7 +4,15 @@
     ├── ProtocolError           bytes that break Kafka's protocol, or that we refuse to believe
     │   └── RecordBatchError    the same, for record batches (checksum, codec, record layout)
     ├── InvalidMessage          a message whose own values do not fit its fields
-    └── UnsupportedVersion      a message that cannot be said in the asked-for version
+    ├── UnsupportedVersion      a message that cannot be said in the asked-for version
+    │   └── NoBatchedFindCoordinators   many coordinators at once, from a broker older than KIP-699
+    ├── InvalidSetting          a setting that does not exist or does not fit
+    ├── BrokerUnreachable       no connection, or one that ended before the answer
+    ├── DeadlineExceeded        no answer in time; names the last cause
+    ├── KafkaError              an error code in an answer, with the thing it is about
+    │   ├── NonEmptyGroup, GroupIdNotFound, InvalidGroupId, GroupAuthorizationFailed
+    │   └── GroupSubscribedToTopic, TopicAuthorizationFailed, UnknownTopicOrPartition
+    └── PartialAnswer           an answer that is not whole, unwrapped; names all that is missing
 
 What a peer did wrong is a ProtocolError; what the caller asked for and cannot have is the rest. Error
 codes that a broker sends are data, not exceptions: see coterie.error_codes.
@@ -12,12 +20,28 @@ codes that a broker sends are data, not exceptions: see coterie.error_codes.
 
 from __future__ import annotations
 
+from coterie.error_codes import ErrorCode
+
 __all__ = [
+    "BrokerUnreachable",
     "CoterieError",
+    "DeadlineExceeded",
+    "GroupAuthorizationFailed",
+    "GroupIdNotFound",
+    "GroupSubscribedToTopic",
+    "InvalidGroupId",
     "InvalidMessage",
+    "InvalidSetting",
+    "KafkaError",
+    "NoBatchedFindCoordinators",
+    "NonEmptyGroup",
+    "PartialAnswer",
     "ProtocolError",
     "RecordBatchError",
+    "TopicAuthorizationFailed",
+    "UnknownTopicOrPartition",
     "UnsupportedVersion",
+    "kafka_error",
 ]
 
 
@@ -59,3 +83,78 @@ class InvalidMessage(CoterieError):
 
 class UnsupportedVersion(CoterieError):
     """A value that the chosen version of a message has no place for, or a version that is not there."""
+
+
+class NoBatchedFindCoordinators(UnsupportedVersion):
+    """The broker cannot look up many coordinators at once; they must be looked up one by one (KIP-699)."""
+
+
+class InvalidSetting(CoterieError):
+    """A setting that does not exist or does not fit; names it and what it takes."""
+
+
+class BrokerUnreachable(CoterieError):
+    """There is no connection to a broker, or it ended before the answer came."""
+
+
+class DeadlineExceeded(CoterieError):
+    """There was no answer in time; the text names the last cause and how often it was tried."""
+
+
+class KafkaError(CoterieError):
+    """An error code that a broker answered, and what it is about (a group, a partition)."""
+
+    def __init__(self, code: ErrorCode, subject: str = "", message: str | None = None) -> None:
+        self.code = code
+        self.subject = subject
+        text = message or code.message
+        super().__init__(f"{subject}: {text} ({code.name})" if subject else f"{text} ({code.name})")
+
+
+class NonEmptyGroup(KafkaError):
+    """The group has members, so it stays."""
+
+
+class GroupIdNotFound(KafkaError):
+    """There is no such group."""
+
+
+class InvalidGroupId(KafkaError):
+    """The id cannot be a group's."""
+
+
+class GroupAuthorizationFailed(KafkaError):
+    """The caller may not do this to the group."""
+
+
+class GroupSubscribedToTopic(KafkaError):
+    """A member subscribes to the topic, so its offsets stay."""
+
+
+class TopicAuthorizationFailed(KafkaError):
+    """The caller may not do this with the topic."""
+
+
+class UnknownTopicOrPartition(KafkaError):
+    """There is no such topic or partition."""
+
+
+_BY_CODE = {
+    ErrorCode.NON_EMPTY_GROUP: NonEmptyGroup,
+    ErrorCode.GROUP_ID_NOT_FOUND: GroupIdNotFound,
+    ErrorCode.INVALID_GROUP_ID: InvalidGroupId,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: GroupAuthorizationFailed,
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: GroupSubscribedToTopic,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: TopicAuthorizationFailed,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: UnknownTopicOrPartition,
+}
+
+
+def kafka_error(code: int, subject: str = "", message: str | None = None) -> KafkaError:
+    """The exception for an error code."""
+    known = ErrorCode.of(code)
+    return _BY_CODE.get(known, KafkaError)(known, subject, message)
+
+
+class PartialAnswer(CoterieError):
+    """An answer that is not whole was asked to be; names every broker and group that is missing."""

@@ -289,6 +289,24 @@ def test_f58_offsets_that_go_back_are_damage(base: int) -> None:
         DataDirectory.open(ROOT, fs)
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+def test_f58_a_lost_segment_is_damage(lost: int) -> None:
+    """Without a journal, what lies behind the recovery point is acknowledged all the same."""
+    fs = FaultFS()
+    data = DataDirectory.open(ROOT, fs, durability=Durability.OS)
+    (log,) = data.create([PLAIN], LogConfig(segment_bytes=1))
+    for number in range(3):
+        data.stage(log, numbered(number))
+    data.flush()
+    fs = fs.kill()
+    fs.unlink(log.segments[lost].path)
+    with pytest.raises(StorageDamaged, match=f"it ends at offset {lost}, but 0+{lost + 1}.log"):
+        DataDirectory.open(ROOT, fs, durability=Durability.OS)
+    (done,) = repair(ROOT, fs)
+    assert done.bytes_cut == (2 - lost) * len(numbered(0))
+    assert numbers(DataDirectory.open(ROOT, fs).log(PLAIN)) == [0][:lost]
+
+
 def test_f58_repair_cuts_at_the_damage_and_keeps_the_rest() -> None:
     size = len(numbered(0))
     fs = MemoryFileSystem()

@@ -286,7 +286,7 @@ def encode_outcome(outcome: Outcome, now_ms: int) -> bytes:
             attributes=0x10,
             producer_id=outcome.producer_id,
             producer_epoch=outcome.producer_epoch,
-            base_sequence=-1,
+            base_sequence=0,
         )
     else:
         like = _PLAIN

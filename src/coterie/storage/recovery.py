@@ -125,11 +125,14 @@ class LogRecovery:
         if limit is not None and segments[0].base_offset > limit:
             # Only later files' names have reached the disk: as if there were none.
             return _End(-1, 0, 0)
-        end = _End(0, 0, segments[0].base_offset)
+        end = _End(-1, 0, self.log_start_offset)
         for index, segment in enumerate(segments):
             if limit is not None and index and segment.base_offset >= limit:
                 break
-            if segment.base_offset < end.offset:
+            # Compaction leaves gaps, but only below the recovery point: one above it is a lost file.
+            is_gap = segment.base_offset > max(end.offset, self.recovery_point)
+            is_overlap = index > 0 and segment.base_offset < end.offset
+            if is_gap or is_overlap:
                 reason = f"it ends at offset {end.offset}, but {segment.path.name} follows"
                 return end._replace(damage=reason)
             end = _scan_segment(segment, index, limit)
@@ -164,7 +167,7 @@ class LogRecovery:
 
     def _refuse(self, segments: list[Segment], end: _End, reason: str) -> None:
         """Raise, or when repairing keep what is going to be cut."""
-        path = segments[end.segment].path if segments else self._directory
+        path = segments[end.segment].path if end.segment >= 0 else self._directory
         if not self.repairing:
             for segment in segments:
                 segment.close()
@@ -188,7 +191,7 @@ class LogRecovery:
     ) -> None:
         lost = end.offset < self.recovery_point or kept is not None
         size = sum(size for _, _, size in _tails(segments, end))
-        path = segments[end.segment].path if segments else self._directory
+        path = segments[end.segment].path if end.segment >= 0 else self._directory
         self.torn.append(TornTail(path, end.position, end.offset, size, reason, lost, kept))
 
     def _cut(self, segments: list[Segment], end: _End) -> None:

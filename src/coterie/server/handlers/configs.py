@@ -14,6 +14,7 @@ from coterie.protocol.messages.configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
+    DescribeConfigsSynonym,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
@@ -36,11 +37,16 @@ _LISTS: Final = frozenset({"cleanup.policy"})
 def describe_configs(broker: Broker, call: Call, request: DescribeConfigsRequest) -> Response:
     """DescribeConfigs 1-4."""
     return DescribeConfigsResponse(
-        results=tuple(_describe(broker, resource) for resource in request.resources)
+        results=tuple(
+            _describe(broker, resource, synonyms=request.include_synonyms)
+            for resource in request.resources
+        )
     )
 
 
-def _describe(broker: Broker, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+def _describe(
+    broker: Broker, resource: DescribeConfigsResource, *, synonyms: bool
+) -> DescribeConfigsResult:
     error, values = ErrorCode.NONE, {}
     if resource.resource_type == _TOPIC:
         topic = broker.cluster.metadata.topic(resource.resource_name)
@@ -67,6 +73,11 @@ def _describe(broker: Broker, resource: DescribeConfigsResource) -> DescribeConf
                 value=value,
                 read_only=resource.resource_type == _BROKER,
                 config_source=source,
+                synonyms=(
+                    (DescribeConfigsSynonym(name, value, source),)
+                    if synonyms and source == _SOURCE_TOPIC
+                    else ()
+                ),
                 documentation=None,
             )
             for name, (value, source) in values.items()

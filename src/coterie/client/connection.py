@@ -1,0 +1,178 @@
+"""One connection to one broker: many requests under way, answers in order, safe to cancel.
+
+A call that is cancelled leaves its place in the row: its answer is read and dropped when it comes, so the
+connection stays in step. What breaks the protocol ends the connection and all calls on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar, cast
+
+from coterie.error_codes import ErrorCode
+from coterie.errors import BrokerUnreachable, CoterieError, ProtocolError, UnsupportedVersion
+from coterie.protocol.api import ApiKey
+from coterie.protocol.frames import FrameBuffer, InFlight
+from coterie.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
+from coterie.protocol.schema import Request, Response
+
+__all__ = ["Connection", "RequestLog", "RequestNote"]
+
+R = TypeVar("R", bound=Response)
+
+
+class RequestNote(NamedTuple):
+    """One request that was answered, for whoever watches: counting, timing, tracing."""
+
+    api: str
+    version: int
+    broker: str
+    sent_bytes: int
+    received_bytes: int
+    milliseconds: float
+
+
+RequestLog = Callable[[RequestNote], None]
+
+
+class _Waiting(NamedTuple):
+    answer: asyncio.Future[Response]
+    request: Request
+    version: int
+    sent_bytes: int
+    began: float
+
+
+class Connection(asyncio.Protocol):
+    """Open one with `open`; it is of no more use once `closed`."""
+
+    def __init__(
+        self, address: str, client_id: str, max_frame: int, note: RequestLog | None
+    ) -> None:
+        self.address = address
+        self.versions: dict[int, tuple[int, int]] = {}
+        self._in_flight = InFlight(client_id)
+        self._frames = FrameBuffer(max_frame)
+        self._note = note
+        self._waiting: deque[_Waiting] = deque()
+        self._transport: asyncio.Transport | None = None
+        self._end: CoterieError | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        max_frame: int,
+        note: RequestLog | None,
+        timeout: float,
+    ) -> Connection:
+        """Connect and learn which versions the broker serves."""
+        address = f"{host}:{port}"
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout):
+                _, protocol = await loop.create_connection(
+                    lambda: cls(address, client_id, max_frame, note), host, port
+                )
+                await protocol._learn_versions()  # noqa: SLF001 - its own
+        except TimeoutError:
+            raise BrokerUnreachable(f"{address} did not answer in {timeout:g} s") from None
+        except OSError as error:
+            raise BrokerUnreachable(f"{address}: {error.strerror or error}") from None
+        return protocol
+
+    async def _learn_versions(self) -> None:
+        """Version 0 is understood by every broker; what it tells is all that is needed."""
+        answer = await self.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+        if answer.error_code:
+            raise BrokerUnreachable(f"{self.address}: {ErrorCode.of(answer.error_code).message}")
+        self.versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+
+    @property
+    def closed(self) -> bool:
+        return self._end is not None
+
+    def highest(self, api: ApiKey, *, at_most: int = 32767) -> int:
+        """The newest version of an API that both sides speak."""
+        lowest, highest = self.versions.get(api, (0, -1))
+        ours = api.versions
+        best = min(highest, ours.highest, at_most)
+        if best < max(lowest, ours.lowest):
+            raise UnsupportedVersion(
+                f"broker {self.address} serves {api.api_name} {_spell(lowest, highest)}, "
+                f"and {_spell(ours.lowest, min(ours.highest, at_most))} is needed"
+            )
+        return best
+
+    async def ask(self, request: Request, expect: type[R], version: int | None = None) -> R:
+        """Send a request and wait for its answer."""
+        if self._end is not None or self._transport is None:
+            raise BrokerUnreachable(f"{self.address}: {self._end or 'not connected'}")
+        if version is None:
+            version = self.highest(ApiKey(type(request).__key__))
+        _, data = self._in_flight.send(request, version)
+        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(answer, request, version, len(data), time.perf_counter()))
+        self._transport.write(data)
+        return cast("R", await answer)
+
+    # -- asyncio's side -------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for frame in self._frames.feed(data):
+                self._receive(frame)
+            if self._frames.error is not None:
+                raise self._frames.error
+        except ProtocolError as error:
+            self.close(error)
+
+    def _receive(self, frame: bytes) -> None:
+        _, response = self._in_flight.receive(frame)
+        waiting = self._waiting.popleft()
+        if self._note is not None:
+            api = ApiKey(type(waiting.request).__key__)
+            took = (time.perf_counter() - waiting.began) * 1000
+            self._note(
+                RequestNote(
+                    api.api_name,
+                    waiting.version,
+                    self.address,
+                    waiting.sent_bytes,
+                    len(frame),
+                    took,
+                )
+            )
+        if not waiting.answer.done():
+            waiting.answer.set_result(response)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        why = getattr(exc, "strerror", None) or "the broker closed the connection"
+        self.close(BrokerUnreachable(f"{self.address}: {why}"))
+
+    def close(self, reason: CoterieError | None = None) -> None:
+        """End the connection; calls under way fail with the reason."""
+        if self._end is None:
+            self._end = reason or BrokerUnreachable(f"{self.address}: the client was closed")
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
+        waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
+            if not each.answer.done():
+                each.answer.set_exception(self._end)
+
+
+def _spell(lowest: int, highest: int) -> str:
+    if highest < lowest:
+        return "not at all"
+    return f"v{lowest}" if lowest == highest else f"v{lowest}-{highest}"

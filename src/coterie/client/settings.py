@@ -1,0 +1,91 @@
+"""The settings of a client: Java's names and librdkafka's, from a dict, a file or keyword arguments."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from coterie.errors import InvalidSetting
+
+__all__ = ["ClientSettings"]
+
+#: Java's name of each setting, librdkafka's where it differs, and the field here.
+_NAMES: Final = {
+    "bootstrap.servers": "bootstrap_servers",
+    "metadata.broker.list": "bootstrap_servers",
+    "client.id": "client_id",
+    "default.api.timeout.ms": "default_api_timeout_ms",
+    "request.timeout.ms": "request_timeout_ms",
+    "socket.timeout.ms": "request_timeout_ms",
+    "retry.backoff.ms": "retry_backoff_ms",
+    "retry.backoff.max.ms": "retry_backoff_max_ms",
+    "socket.connection.setup.timeout.ms": "connection_setup_timeout_ms",
+    "receive.message.max.bytes": "receive_message_max_bytes",
+    "security.protocol": "security_protocol",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """What a client was told. Defaults are those of Kafka's own admin client, where it has them."""
+
+    bootstrap_servers: str = ""
+    client_id: str = "coterie"
+    default_api_timeout_ms: int = 60_000
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    connection_setup_timeout_ms: int = 10_000
+    #: Kafka's client has no such limit (KIP-498); librdkafka and kafka-python have this one.
+    receive_message_max_bytes: int = 100_000_000
+    security_protocol: str = "PLAINTEXT"
+
+    @classmethod
+    def of(cls, properties: Mapping[str, object]) -> ClientSettings:
+        """Settings by name: with dots as Java and librdkafka spell them, or with underscores."""
+        found: dict[str, object] = {}
+        for name, value in properties.items():
+            dotted = name.replace("_", ".")
+            field = _NAMES.get(dotted)
+            if field is None:
+                near = difflib.get_close_matches(dotted, _NAMES, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise InvalidSetting(f"there is no setting {name!r}{hint}")
+            found[field] = _fit(cls, name, field, value)
+        settings = cls(**found)  # type: ignore[arg-type]
+        if not settings.bootstrap_servers:
+            raise InvalidSetting(
+                "bootstrap.servers is missing: give host:port of one broker or more"
+            )
+        if settings.security_protocol.upper() != "PLAINTEXT":
+            raise InvalidSetting(
+                f"security.protocol {settings.security_protocol!r} is not there yet; PLAINTEXT is"
+            )
+        return settings
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """The bootstrap servers, as host and port."""
+        found = []
+        for each in self.bootstrap_servers.split(","):
+            host, colon, port = each.strip().rpartition(":")
+            if not colon or not port.isdigit() or not 0 < int(port) < 65536:
+                raise InvalidSetting(f"bootstrap.servers: {each.strip()!r} is not host:port")
+            found.append((host.strip("[]"), int(port)))
+        return found
+
+
+def _fit(cls: type[ClientSettings], name: str, field: str, value: object) -> object:
+    if field == "bootstrap_servers" and isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    if isinstance(cls.__dataclass_fields__[field].default, str):
+        return str(value)
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise InvalidSetting(f"{name} takes a number of 0 or more, not {value!r}")
+    return number
