@@ -163,37 +163,30 @@ class Network:
         request: Request,
         expect: type[R],
         deadline: Deadline,
-        choose: Callable[[Connection], int] | None = None,
+        *,
+        check: Callable[[Connection], None] | None = None,
     ) -> R:
-        """Ask whoever answers first of those that are connected, or can be connected to."""
+        """Ask whoever answers first of those that are connected, or can be connected to.
+
+        `check` may refuse a broker, by raising what the caller is to hear.
+        """
         last: CoterieError | None = None
         while True:
-            for host, port in self._candidates():
+            for address in self._candidates():
+                seconds = min(deadline.left, self.settings.request_timeout_ms / 1000)
                 try:
-                    return await self._ask_address(host, port, request, expect, deadline, choose)
-                except (BrokerUnreachable, TimeoutError) as error:
-                    last = (
-                        error if isinstance(error, CoterieError) else BrokerUnreachable(str(error))
-                    )
+                    async with asyncio.timeout(seconds):
+                        connection = await self.connect(*address)
+                        if check is not None:
+                            check(connection)
+                        return await connection.ask(request, expect)
+                except BrokerUnreachable as error:
+                    last = error
+                except TimeoutError:
+                    place = ":".join(map(str, address))
+                    last = BrokerUnreachable(f"{place} did not answer in {seconds:.3g} s")
             if not await deadline.pause():
                 raise deadline.exceeded("no broker can be reached", last)
-
-    async def _ask_address(
-        self,
-        host: str,
-        port: int,
-        request: Request,
-        expect: type[R],
-        deadline: Deadline,
-        choose: Callable[[Connection], int] | None,
-    ) -> R:
-        seconds = min(deadline.left, self.settings.request_timeout_ms / 1000)
-        try:
-            async with asyncio.timeout(seconds):
-                connection = await self.connect(host, port)
-                return await connection.ask(request, expect, choose(connection) if choose else None)
-        except TimeoutError:
-            raise BrokerUnreachable(f"{host}:{port} did not answer in {seconds:.3g} s") from None
 
     def _candidates(self) -> list[tuple[str, int]]:
         """Addresses to try: open connections, known brokers, bootstrap servers; each once."""
