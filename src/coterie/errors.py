@@ -7,6 +7,7 @@
     ├── UnsupportedVersion      a message that cannot be said in the asked-for version
     │   └── NoBatchedFindCoordinators   many coordinators at once, from a broker older than KIP-699
     ├── InvalidSetting          a setting that does not exist or does not fit
+    ├── InvalidArgument         an argument that cannot be meant; also a ValueError
     ├── BrokerUnreachable       no connection, or one that ended before the answer
     ├── DeadlineExceeded        no answer in time; names the last cause
     ├── KafkaError              an error code in an answer, with the thing it is about
@@ -29,6 +30,7 @@ __all__ = [
     "GroupAuthorizationFailed",
     "GroupIdNotFound",
     "GroupSubscribedToTopic",
+    "InvalidArgument",
     "InvalidGroupId",
     "InvalidMessage",
     "InvalidSetting",
@@ -91,6 +93,10 @@ class NoBatchedFindCoordinators(UnsupportedVersion):
 
 class InvalidSetting(CoterieError):
     """A setting that does not exist or does not fit; names it and what it takes."""
+
+
+class InvalidArgument(CoterieError, ValueError):
+    """An argument of a call that cannot be meant; says what to give instead."""
 
 
 class BrokerUnreachable(CoterieError):

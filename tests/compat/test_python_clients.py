@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from tests.kit.kafka import KafkaCluster
 from tests.kit.wire_client import WireClient
 
 CLIENTS: list[type[Client]] = [ConfluentClient, AioKafkaClient, KafkaPythonClient]
+Play = tuple[type[Client], str]
 PLAYS = [
     pytest.param(client, name, id=f"{client.name}-{name}")
     for client in CLIENTS
@@ -28,32 +31,50 @@ PARTITIONS = 6
 
 
 class Stage:
-    """A cluster on which each scenario is played once, by each client, when it is first asked for."""
+    """A cluster on which every wanted scenario is played once, some at a time; most of each is waiting."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, wanted: set[Play]) -> None:
         self._bootstrap = bootstrap
-        self._results: dict[tuple[str, str], dict[str, Any]] = {}
+        self._pool = ThreadPoolExecutor(max_workers=4)
+        self._plays = {play: self._pool.submit(self._play, *play) for play in wanted}
 
-    def play(self, client: type[Client], scenario: str) -> dict[str, Any]:
-        key = client.name, scenario
-        if key not in self._results:
-            with client(self._bootstrap) as player:
-                self._results[key] = SCENARIOS[scenario].play(player)
-        return self._results[key]
+    def _play(self, client: type[Client], scenario: str) -> dict[str, Any]:
+        with client(self._bootstrap) as player:
+            return SCENARIOS[scenario].play(player)
 
+    def result(self, client: type[Client], scenario: str) -> dict[str, Any]:
+        return self._plays[client, scenario].result()
 
-@pytest.fixture(scope="module")
-def our_stage() -> Iterator[Stage]:
-    with EmbeddedCluster(3) as cluster:
-        yield Stage(cluster.bootstrap_servers)
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
 
 
 @pytest.fixture(scope="module")
-def kafka_stage(kafka_cluster: Callable[[str, int], KafkaCluster]) -> Stage:
+def wanted(request: pytest.FixtureRequest) -> set[Play]:
+    """The scenarios of all tests of this run, so that each is begun before its test asks for it."""
+    parameters = [getattr(item, "callspec", None) for item in request.session.items]
+    return {
+        (each.params["client"], each.params["scenario"])
+        for each in parameters
+        if each is not None and each.params.keys() == {"client", "scenario"}
+    }
+
+
+@pytest.fixture(scope="module")
+def our_stage(wanted: set[Play]) -> Iterator[Stage]:
+    with EmbeddedCluster(3) as cluster, closing(Stage(cluster.bootstrap_servers, wanted)) as stage:
+        yield stage
+
+
+@pytest.fixture(scope="module")
+def kafka_stage(
+    wanted: set[Play], kafka_cluster: Callable[[str, int], KafkaCluster]
+) -> Iterator[Stage]:
     cluster = kafka_cluster("4.3.0", 3)
     with WireClient(*cluster.addresses[0]) as client:
         until(lambda: has_coordinators(client), "Kafka's coordinators")
-    return Stage(cluster.bootstrap)
+    with closing(Stage(cluster.bootstrap, wanted)) as stage:
+        yield stage
 
 
 def has_coordinators(client: WireClient) -> bool:
@@ -69,7 +90,7 @@ def has_coordinators(client: WireClient) -> bool:
 
 @pytest.mark.parametrize(("client", "scenario"), PLAYS)
 def test_works_on_our_cluster(client: type[Client], scenario: str, our_stage: Stage) -> None:
-    result = our_stage.play(client, scenario)
+    result = our_stage.result(client, scenario)
     assert result.items() >= EXPECTED.get(scenario, {}).items()
 
 
@@ -77,7 +98,7 @@ def test_works_on_our_cluster(client: type[Client], scenario: str, our_stage: St
 def test_looks_as_on_kafka(
     client: type[Client], scenario: str, our_stage: Stage, kafka_stage: Stage
 ) -> None:
-    assert our_stage.play(client, scenario) == kafka_stage.play(client, scenario)
+    assert our_stage.result(client, scenario) == kafka_stage.result(client, scenario)
 
 
 #: What must come out for every client, so that much is known without a Kafka to compare with.

@@ -114,7 +114,7 @@ def _check_batching(connection: Connection) -> None:
         )
 
 
-class Failure(Exception):  # noqa: N818 - it never leaves this package
+class Failure(Exception):
     """A group's error as an answer has it: the code, and the broker's own words if it has any."""
 
     def __init__(self, code: int, message: str | None = None) -> None:

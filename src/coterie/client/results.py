@@ -16,21 +16,26 @@ from coterie.protocol.group_state import GroupState, GroupType
 
 __all__ = [
     "BrokerFailure",
+    "GroupChange",
     "GroupDescription",
     "GroupLag",
     "GroupListing",
     "GroupOffsets",
+    "LogOffset",
     "Member",
+    "PartitionInfo",
     "PartitionLag",
     "PartitionOffset",
     "Result",
+    "TopicDescription",
     "TopicPartition",
 ]
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
-class TopicPartition(msgspec.Struct, frozen=True, order=True):
+class TopicPartition(msgspec.Struct, frozen=True, order=True, gc=False):
     """A topic's partition."""
 
     topic: str
@@ -51,15 +56,15 @@ class BrokerFailure(msgspec.Struct, frozen=True):
         return f"broker {self.node_id} ({self.address}): {self.cause}"
 
 
-class Result(Generic[T]):
+class Result(Generic[K, T]):
     """Items by key, errors by key, and the brokers that failed."""
 
     __slots__ = ("broker_errors", "errors", "items")
 
     def __init__(
         self,
-        items: dict[str, T],
-        errors: dict[str, CoterieError] | None = None,
+        items: dict[K, T],
+        errors: dict[K, CoterieError] | None = None,
         broker_errors: tuple[BrokerFailure, ...] = (),
     ) -> None:
         self.items = items
@@ -71,7 +76,7 @@ class Result(Generic[T]):
         """Whether nothing is missing."""
         return not self.errors and not self.broker_errors
 
-    def unwrap(self) -> dict[str, T]:
+    def unwrap(self) -> dict[K, T]:
         """The items, if nothing is missing; else one exception that names all that is."""
         if self.complete:
             return self.items
@@ -87,7 +92,7 @@ class Result(Generic[T]):
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, key: str) -> T:
+    def __getitem__(self, key: K) -> T:
         if key in self.errors:
             raise self.errors[key]
         return self.items[key]
@@ -100,14 +105,23 @@ class Result(Generic[T]):
         return f"<{len(self.items)} items, {'complete' if self.complete else f'{missing} errors'}>"
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The items as plain dicts."""
-        return [msgspec.to_builtins(item) for item in self.items.values()]
+        """The items as plain dicts of what JSON knows."""
+        return [
+            item.to_dict() if hasattr(item, "to_dict") else msgspec.to_builtins(item)
+            for item in self.items.values()
+        ]
 
     def to_json(self) -> bytes:
-        return msgspec.json.encode(list(self.items.values()))
+        return msgspec.json.encode(self.to_dicts())
+
+    def to_arrow(self) -> Any:
+        """The items as an Arrow table; needs pyarrow."""
+        import pyarrow as pa  # noqa: PLC0415 - only those who want tables pay for it
+
+        return pa.Table.from_pylist(self.to_dicts())
 
 
-class GroupListing(msgspec.Struct, frozen=True):
+class GroupListing(msgspec.Struct, frozen=True, gc=False):
     """A group as a list shows it. What a broker is too old to tell is None, not invented."""
 
     group_id: str
@@ -131,6 +145,8 @@ class Member(msgspec.Struct, frozen=True):
     supported_protocols: tuple[str, ...] | None = None
     assignment: tuple[TopicPartition, ...] | None = None
     target_assignment: tuple[TopicPartition, ...] | None = None
+    #: Streams: tasks by role, such as "active 0_1".
+    tasks: tuple[str, ...] | None = None
     #: Why subscription or assignment could not be read, with the bytes as they are.
     undecoded: str | None = None
     metadata: bytes = b""
@@ -138,7 +154,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class GroupDescription(msgspec.Struct, frozen=True):
-    """A group in full, whatever protocol it runs. `sources` says where KIP-181's fields came from."""
+    """A group in full, whatever protocol it runs. `sources` says where a field's value came from."""
 
     group_id: str
     type: GroupType
@@ -152,16 +168,19 @@ class GroupDescription(msgspec.Struct, frozen=True):
     epoch: int | None = None
     assignment_epoch: int | None = None
     leader: str | None = None
-    authorized_operations: tuple[int, ...] | None = None
+    new_member_added: bool | None = None
+    received_consumer_offset_commits: bool | None = None
+    received_transactional_offset_commits: bool | None = None
+    authorized_operations: tuple[str, ...] | None = None
     sources: dict[str, str] = {}
 
 
-class PartitionOffset(msgspec.Struct, frozen=True):
+class PartitionOffset(msgspec.Struct, frozen=True, gc=False):
     """A committed offset."""
 
     offset: int
-    leader_epoch: int | None
-    metadata: str
+    leader_epoch: int | None = None
+    metadata: str = ""
 
 
 class GroupOffsets(msgspec.Struct, frozen=True):
@@ -171,8 +190,36 @@ class GroupOffsets(msgspec.Struct, frozen=True):
     offsets: dict[TopicPartition, PartitionOffset]
     errors: dict[TopicPartition, str] = {}
 
+    def to_dict(self) -> dict[str, Any]:
+        rows = [
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "offset": each.offset,
+                "leader_epoch": each.leader_epoch,
+                "metadata": each.metadata,
+            }
+            for partition, each in self.offsets.items()
+        ]
+        return {"group_id": self.group_id, "offsets": rows, "errors": _by_name(self.errors)}
 
-class PartitionLag(msgspec.Struct, frozen=True):
+
+class GroupChange(msgspec.Struct, frozen=True):
+    """What became of a change to a group's offsets, partition by partition."""
+
+    group_id: str
+    done: tuple[TopicPartition, ...]
+    errors: dict[TopicPartition, str] = {}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "group_id": self.group_id,
+            "done": [str(partition) for partition in self.done],
+            "errors": _by_name(self.errors),
+        }
+
+
+class PartitionLag(msgspec.Struct, frozen=True, gc=False):
     """How far a group is behind in one partition; None where there is nothing to tell it from."""
 
     partition: TopicPartition
@@ -188,9 +235,44 @@ class GroupLag(msgspec.Struct, frozen=True):
     """How far a group is behind, partition by partition."""
 
     group_id: str
+    type: GroupType
     state: GroupState
     partitions: tuple[PartitionLag, ...]
 
     @property
     def total(self) -> int:
         return sum(each.lag or 0 for each in self.partitions)
+
+    @property
+    def complete(self) -> bool:
+        """Whether no partition has an error."""
+        return all(each.error is None for each in self.partitions)
+
+
+class LogOffset(msgspec.Struct, frozen=True, gc=False):
+    """A place in a partition's log: offset and, where one was looked for, the record's timestamp."""
+
+    offset: int
+    timestamp: int | None = None
+    leader_epoch: int | None = None
+
+
+class PartitionInfo(msgspec.Struct, frozen=True):
+    """Leader and replicas of a partition; the leader is None while there is none."""
+
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+class TopicDescription(msgspec.Struct, frozen=True):
+    """A topic and its partitions."""
+
+    name: str
+    internal: bool
+    partitions: tuple[PartitionInfo, ...]
+
+
+def _by_name(errors: dict[TopicPartition, str]) -> dict[str, str]:
+    return {str(partition): text for partition, text in errors.items()}

@@ -7,6 +7,7 @@ the answers. Authorization is the server's business too.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from coterie.coordinator.durable import DurableState
@@ -47,14 +48,18 @@ class Administration:
 
         Names match in any case. One that nobody knows matches no group, and is no error.
         """
-        states = {GroupState.parse(each) for each in request.states_filter}
-        types = {GroupType.parse(each) for each in request.types_filter}
         groups = self._state.groups
-        return [
-            ListedGroup(group_id, groups[group_id].protocol_type, state.value, kind.value)
-            for kind, state, bucket in self._state.index.find(states, types)
-            for group_id in bucket
-        ]
+        if not groups:
+            return []
+        found: list[ListedGroup] = []
+        states, types = _filters(request.states_filter, request.types_filter)
+        for kind, state, bucket in self._state.index.find(states, types):
+            type_name, state_name = kind.value, state.value
+            found += [
+                ListedGroup(group_id, groups[group_id].protocol_type, state_name, type_name)
+                for group_id in bucket
+            ]
+        return found
 
     def describe(
         self, group_id: str, version: int, authorized_operations: int = NO_OPERATIONS
@@ -89,6 +94,17 @@ class Administration:
                 records += group_tombstones(group)
             results.append(DeletableGroupResult(group_id, error))
         return Outcome(tuple(records), DeleteGroupsResponse(results=tuple(results)))
+
+
+@lru_cache(maxsize=128)
+def _filters(
+    states: tuple[str, ...], types: tuple[str, ...]
+) -> tuple[frozenset[GroupState], frozenset[GroupType]]:
+    """Filters as values; every shard of a broker is asked with the same ones."""
+    return (
+        frozenset(GroupState.parse(each) for each in states),
+        frozenset(GroupType.parse(each) for each in types),
+    )
 
 
 def _described(group: ClassicGroup, authorized_operations: int) -> DescribedGroup:

@@ -76,7 +76,7 @@ def encode(message: Message, version: int) -> bytes:
     pieces: list[bytes] = []
     compiled = _encoder(type(message), version)
     try:
-        compiled.call(message, pieces.append)
+        compiled.call(message, pieces)
     except (struct.error, AttributeError, TypeError, UnicodeEncodeError) as error:
         field = compiled.locate(error.__traceback__).field
         raise InvalidMessage(f"{type(message).__name__} v{version}.{field}: {error}") from None

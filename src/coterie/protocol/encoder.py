@@ -8,6 +8,7 @@ cannot see must not be dropped in silence.
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 from coterie.errors import InvalidMessage, UnsupportedVersion
 from coterie.protocol import wire
@@ -30,7 +31,7 @@ __all__ = ["compile_encoder"]
 
 
 def compile_encoder(cls: type[Message], version: int) -> Compiled:
-    """`codec(message, add)` gives the pieces of the message to `add`."""
+    """`codec(message, out)` puts the pieces of the message into the list `out`."""
     return _EncoderWriter(cls, version).write(cls)
 
 
@@ -51,9 +52,28 @@ def _count(length: int) -> bytes:
 #: Lengths below this are looked up in wire.UVARINT instead of computed.
 _READY = len(wire.UVARINT) - 1
 
+#: Size and length of a short tagged string, by its length: they are the same number.
+_TWICE = tuple(bytes([length + 1]) * 2 for length in range(127))
+
+
+class _Target(NamedTuple):
+    """Names in the code: the list that pieces go to, and its `append`."""
+
+    out: str
+    add: str
+
+
+def _differs(item: str, default: object, source: Source) -> str:
+    """The test whether a value is not the default; cheap for the common defaults."""
+    if default is None:
+        return f"{item} is not None"
+    if default is False:
+        return item
+    return f"{item} != {source.constant(default)}"
+
 
 class _EncoderWriter:
-    """Local names in the code it writes: m the message, add(piece), s encoded text, n a length."""
+    """Local names in the code: m the message, out its pieces, add(piece), s encoded text, n a length."""
 
     def __init__(self, cls: type[Message], version: int) -> None:
         self.version = version
@@ -62,6 +82,7 @@ class _EncoderWriter:
         self.source = Source()
         self.source.names.update(
             InvalidMessage=InvalidMessage,
+            TWICE=_TWICE,
             UVARINT=wire.UVARINT,
             UnsupportedVersion=UnsupportedVersion,
             compact_count=_count,
@@ -72,14 +93,14 @@ class _EncoderWriter:
         self.run: list[tuple[str, str]] = []
 
     def write(self, cls: type[Message]) -> Compiled:
-        with self.source.block("def codec(m, add):"):
-            self.struct(cls, "m", "add")
-            self.source.line("return")
+        with self.source.block("def codec(m, out):"):
+            self.source.line("add = out.append")
+            self.struct(cls, "m", _Target("out", "add"))
         return self.source.compile(f"encode {self.title}")
 
     # -- structs -------------------------------------------------------------------------------------
 
-    def struct(self, cls: type[Struct], value: str, add: str) -> None:
+    def struct(self, cls: type[Struct], value: str, to: _Target) -> None:
         tagged: list[Field] = []
         for field in fields_of(cls):
             with self.source.field(field.name):
@@ -88,10 +109,10 @@ class _EncoderWriter:
                 elif field.tag is not None:
                     tagged.append(field)
                 else:
-                    self.field(field, f"{value}.{field.name}", add)
-        self.flush(add)
+                    self.field(field, f"{value}.{field.name}", to)
+        self.flush(to)
         if self.flexible:
-            self.tags(tagged, value, add)
+            self.tags(tagged, value, to)
 
     def refuse(self, field: Field, value: str) -> None:
         """A value that this version cannot carry."""
@@ -104,35 +125,74 @@ class _EncoderWriter:
                 f'the field is there in versions {field.versions}")'
             )
 
-    def tags(self, tagged: list[Field], value: str, add: str) -> None:
+    def tags(self, tagged: list[Field], value: str, to: _Target) -> None:
+        """The tag section: a count, and the fields that are not at their defaults, in rising order."""
         line, block = self.source.line, self.source.block
+        line(f'{to.add}(b"\\0")')
         if not tagged:
-            line(f'{add}(b"\\0")')
             return
-        section, count = self.source.fresh("tags"), self.source.fresh("n")
-        line(f"{section} = []")
+        mark, count = self.source.fresh("mark"), self.source.fresh("n")
+        line(f"{mark} = len({to.out}) - 1")
         line(f"{count} = 0")
         for field in sorted(tagged, key=lambda each: each.tag or 0):
             with self.source.field(field.name):
-                item, pieces, body = (self.source.fresh(prefix) for prefix in ("v", "o", "s"))
+                item = self.source.fresh("v")
                 line(f"{item} = {value}.{field.name}")
-                with block(f"if {item} != {self.source.constant(field.default)}:"):
-                    line(f"{pieces} = []")
-                    inner = self.source.fresh("add")
-                    line(f"{inner} = {pieces}.append")
-                    self.field(field, item, inner)
-                    self.flush(inner)
-                    line(f'{body} = b"".join({pieces})')
+                with block(f"if {_differs(item, field.default, self.source)}:"):
                     line(f"{count} += 1")
-                    head = self.source.constant(wire.write_uvarint(field.tag or 0))
-                    line(f"{section} += ({head}, write_uvarint(len({body})), {body})")
-        line(f"{add}(UVARINT[{count}])")
-        with block(f"for s in {section}:"):
-            line(f"{add}(s)")
+                    self.tagged_value(field, item, to)
+        with block(f"if {count}:"):
+            line(f"{to.out}[{mark}] = UVARINT[{count}]")
+
+    def tagged_value(self, field: Field, item: str, to: _Target) -> None:
+        """Tag, size and value; sizes that are known now are written down now."""
+        line, block = self.source.line, self.source.block
+        tag = wire.write_uvarint(field.tag or 0)
+        nullable = self.version in field.nullable
+        match field.type:
+            case Number(name="bool"):
+                # What is not the default can only be the other one.
+                line(f"{to.add}({self.source.constant(tag + bytes([1, not field.default]))})")
+            case Number(letter=letter, size=size):
+                head = tag + bytes([size])
+                packer = struct.Struct(f">{len(head)}s{letter}").pack
+                line(
+                    f"{to.add}({self.source.constant(packer)}({self.source.constant(head)}, {item}))"
+                )
+            case Text() | Blob() if field.default is None or not nullable:
+                encode = ".encode()" if isinstance(field.type, Text) else ""
+                line(f"s = {item}{encode}")
+                line("n = len(s)")
+                line(f"{to.add}({self.source.constant(tag)})")
+                with block("if n < 127:"):
+                    # The length is written as one more than it is, and so large is length and text.
+                    line(f"{to.add}(TWICE[n])")
+                with block("else:"):
+                    line("h = compact_text_length(n)" if encode else "h = compact_count(n)")
+                    line(f"{to.add}(write_uvarint(len(h) + n))")
+                    line(f"{to.add}(h)")
+                line(f"{to.add}(s)")
+            case _:
+                self.measured_value(field, item, tag, to)
+
+    def measured_value(self, field: Field, item: str, tag: bytes, to: _Target) -> None:
+        """A value whose size is known only when it has been written."""
+        line = self.source.line
+        pieces, body = self.source.fresh("o"), self.source.fresh("s")
+        inner = _Target(pieces, self.source.fresh("add"))
+        line(f"{pieces} = []")
+        line(f"{inner.add} = {pieces}.append")
+        self.field(field, item, inner)
+        self.flush(inner)
+        line(f'{body} = b"".join({pieces})')
+        line(f"n = len({body})")
+        line(f"{to.add}({self.source.constant(tag)})")
+        line(f"{to.add}(UVARINT[n] if n < {_READY} else write_uvarint(n))")
+        line(f"{to.add}({body})")
 
     # -- values --------------------------------------------------------------------------------------
 
-    def field(self, field: Field, value: str, add: str) -> None:
+    def field(self, field: Field, value: str, to: _Target) -> None:
         nullable = self.version in field.nullable
         compact = self.flexible and field.compact
         if isinstance(field.type, Number):
@@ -141,21 +201,21 @@ class _EncoderWriter:
         item = self.source.fresh("v")
         self.source.line(f"{item} = {value}")
         if nullable:
-            self.flush(add)
+            self.flush(to)
             with self.source.block(f"if {item} is None:"):
-                self.source.line(f"{add}({self.null_of(field, compact=compact)!r})")
+                self.source.line(f"{to.add}({self.null_of(field, compact=compact)!r})")
             with self.source.block("else:"):
                 if isinstance(field.type, StructOf):
-                    self.source.line(f'{add}(b"\\1")')
-                self.value(field.type, item, add, compact=compact)
-                self.flush(add)
+                    self.source.line(f'{to.add}(b"\\1")')
+                self.value(field.type, item, to, compact=compact)
+                self.flush(to)
             return
         if field.default is None or field.nullable.highest >= 0:
             with self.source.block(f"if {item} is None:"):
                 self.source.line(
                     f'raise UnsupportedVersion("{self.title} cannot say null for {field.wire_name}")'
                 )
-        self.value(field.type, item, add, compact=compact)
+        self.value(field.type, item, to, compact=compact)
 
     def null_of(self, field: Field, *, compact: bool) -> bytes:
         """Null; that of a struct is -1 in a plain field and 0 in a tagged one."""
@@ -165,7 +225,7 @@ class _EncoderWriter:
             return b"\0"
         return b"\xff\xff" if isinstance(field.type, Text) else b"\xff\xff\xff\xff"
 
-    def value(self, kind: WireType, value: str, add: str, *, compact: bool) -> None:
+    def value(self, kind: WireType, value: str, to: _Target, *, compact: bool) -> None:
         match kind:
             case Number(letter=letter):
                 self.run.append((value, letter))
@@ -176,49 +236,49 @@ class _EncoderWriter:
                 self.run.append((value, "16s"))
             case Text():
                 self.source.line(f"s = {value}.encode()")
-                self.counted("s", add, "h", "compact_text_length", compact=compact)
+                self.counted("s", to, "h", "compact_text_length", compact=compact)
             case Blob():
-                self.counted(value, add, "i", "compact_count", compact=compact)
+                self.counted(value, to, "i", "compact_count", compact=compact)
             case StructOf(cls):
-                self.struct(cls, value, add)
+                self.struct(cls, value, to)
             case ArrayOf(element):
-                self.array(element, value, add)
+                self.array(element, value, to)
 
-    def counted(self, value: str, add: str, letter: str, long: str, *, compact: bool) -> None:
+    def counted(self, value: str, to: _Target, letter: str, long: str, *, compact: bool) -> None:
         """A length and then the bytes; a plain length joins the numbers before it."""
         if compact:
-            self.flush(add)
-            self.length(value, add, long)
+            self.flush(to)
+            self.length(value, to, long)
         else:
             self.run.append((f"len({value})", letter))
-            self.flush(add)
-        self.source.line(f"{add}({value})")
+            self.flush(to)
+        self.source.line(f"{to.add}({value})")
 
-    def length(self, value: str, add: str, long: str) -> None:
+    def length(self, value: str, to: _Target, long: str) -> None:
         self.source.line(f"n = len({value})")
-        self.source.line(f"{add}(UVARINT[n + 1] if n < {_READY} else {long}(n))")
+        self.source.line(f"{to.add}(UVARINT[n + 1] if n < {_READY} else {long}(n))")
 
-    def flush(self, add: str) -> None:
+    def flush(self, to: _Target) -> None:
         """Write all fixed-width numbers that stand in a row with one call."""
         if not self.run:
             return
         packer = struct.Struct(">" + "".join(letter for _, letter in self.run))
         name = self.source.fresh("S")
         self.source.names[name] = packer.pack
-        self.source.line(f"{add}({name}({', '.join(value for value, _ in self.run)}))")
+        self.source.line(f"{to.add}({name}({', '.join(value for value, _ in self.run)}))")
         self.run = []
 
-    def array(self, element: WireType, value: str, add: str) -> None:
+    def array(self, element: WireType, value: str, to: _Target) -> None:
         if self.flexible:
-            self.flush(add)
-            self.length(value, add, "compact_count")
+            self.flush(to)
+            self.length(value, to, "compact_count")
         else:
             self.run.append((f"len({value})", "i"))
-            self.flush(add)
+            self.flush(to)
         if isinstance(element, Number):
-            self.source.line(f'{add}(pack(f">{{len({value})}}{element.letter}", *{value}))')
+            self.source.line(f'{to.add}(pack(f">{{len({value})}}{element.letter}", *{value}))')
             return
         item = self.source.fresh("e")
         with self.source.block(f"for {item} in {value}:"):
-            self.value(element, item, add, compact=self.flexible)
-            self.flush(add)
+            self.value(element, item, to, compact=self.flexible)
+            self.flush(to)

@@ -66,6 +66,8 @@ class Cluster:
         self.brokers: dict[int, Broker] = {}
         self.metadata: ClusterMetadata
         self.transactions: TransactionCoordinator
+        #: How many partitions `__consumer_offsets` has; 0 before it was made.
+        self.offsets_partitions = 0
         self.storage_error: StorageError | None = None
         self._root = root or Path("memory")
         self._fs: FileSystem = fs or (OsFileSystem() if root else MemoryFileSystem())
@@ -247,12 +249,6 @@ class Cluster:
     def partition(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index))
 
-    @property
-    def offsets_partitions(self) -> int:
-        """How many partitions `__consumer_offsets` has; 0 before it was made."""
-        topic = self.metadata.topic(CONSUMER_OFFSETS)
-        return 0 if topic is None else len(topic.partitions)
-
     def offsets_partition(self, group_id: str) -> Partition:
         """The partition that keeps a group; the topic is made when it is first needed."""
         if CONSUMER_OFFSETS not in self.metadata:
@@ -298,6 +294,8 @@ class Cluster:
 
     def _open_partitions(self, topic: TopicMetadata, first: int) -> None:
         config = log_config(topic)
+        if topic.name == CONSUMER_OFFSETS:
+            self.offsets_partitions = len(topic.partitions)
         for node_id, committer in self._committers.items():
             here = [
                 index

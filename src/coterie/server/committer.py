@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from coterie.protocol.records import RecordBatch
 from coterie.storage.config import Durability
 from coterie.storage.data_directory import DataDirectory
 from coterie.storage.data_directory import Round as SealedRound
@@ -86,12 +87,12 @@ class Committer:
         )
 
     def stage(
-        self, log: PartitionLog, batch: bytes, leader_epoch: int = 0
+        self, log: PartitionLog, batch: bytes, leader_epoch: int, header: RecordBatch | None
     ) -> tuple[int, CommitRound]:
         """Give a batch its offsets; the round tells when it is durable."""
         if self.broken is not None:
             raise self.broken
-        base_offset = self.directory.stage(log, batch, leader_epoch)
+        base_offset = self.directory.stage(log, batch, leader_epoch, header)
         if not self._kicked and self._under_way is None:
             self._kicked = True
             # At the end of this turn of the loop, so that all that has arrived goes together.

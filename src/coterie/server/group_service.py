@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, cast
 
@@ -21,9 +22,10 @@ from coterie.protocol.group_records import decode_record, encode_key, encode_val
 from coterie.protocol.records import (
     ControlRecordType,
     RecordBatch,
-    build_batch,
     decode_control_record,
+    encode_plain_batch,
 )
+from coterie.protocol.records.batch import TRANSACTIONAL_FLAG_MASK
 from coterie.protocol.schema import Response
 from coterie.protocol.types import Uuid
 from coterie.server.calls import Call
@@ -38,20 +40,22 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupService", "HostedShard"]
 
-#: Batches replayed between two turns of the event loop while a shard loads.
-_LOAD_SLICE = 200
+#: A timer that is so late was not late by work: the process was stopped, or the machine slept.
+_PAUSE_SECONDS = 0.1
+
+#: How long a load may have the event loop for itself.
+_LOAD_SLICE_SECONDS = 0.005
 
 
 class HostedShard:
     """A shard that this broker leads, with its log."""
 
-    __slots__ = ("last_round", "loaded", "loading", "partition", "shard")
+    __slots__ = ("last_round", "loaded", "partition", "shard")
 
     def __init__(self, shard: CoordinatorShard, partition: Partition) -> None:
         self.shard = shard
         self.partition = partition
         self.loaded = False
-        self.loading: asyncio.Task[None] | None = None
         #: The round of the newest batch; an answer may not leave before it is durable.
         self.last_round: CommitRound | None = None
 
@@ -62,6 +66,8 @@ class GroupService:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._shards: dict[int, HostedShard] = {}
+        self._to_load: deque[HostedShard] = deque()
+        self._loader: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
 
@@ -74,8 +80,10 @@ class GroupService:
         self._shards[partition.index] = hosted
         if partition.log.log_end_offset == partition.log.log_start_offset:
             self._loaded(hosted)
-        else:
-            hosted.loading = self._broker.loop.create_task(self._load(hosted))
+            return
+        self._to_load.append(hosted)
+        if self._loader is None or self._loader.done():
+            self._loader = self._broker.loop.create_task(self._load_all())
 
     def leads(self, index: int) -> bool:
         return index in self._shards
@@ -85,8 +93,6 @@ class GroupService:
         hosted = self._shards.pop(index, None)
         if hosted is None:
             return
-        if hosted.loading is not None:
-            hosted.loading.cancel()
         for token, response in hosted.shard.unload():
             cast("Call", token).answer(response)
 
@@ -95,26 +101,34 @@ class GroupService:
             self.resign(index)
         if self._timer is not None:
             self._timer.cancel()
+        if self._loader is not None:
+            self._loader.cancel()
 
     async def settled(self) -> None:
         """Wait until nothing loads."""
-        loading = [hosted.loading for hosted in self._shards.values() if hosted.loading]
-        if loading:
-            await asyncio.wait(loading)
+        if self._loader is not None and not self._loader.done():
+            await asyncio.wait([self._loader])
 
-    async def _load(self, hosted: HostedShard) -> None:
-        """Replay the log, a slice per turn of the loop."""
-        for count, batch in enumerate(hosted.partition.log.batches(), 1):
-            replay_batch(hosted.shard, batch)
-            if count % _LOAD_SLICE == 0:
-                await asyncio.sleep(0)
-        self._loaded(hosted)
+    async def _load_all(self) -> None:
+        """Replay the logs of new shards, one after the other, and let others have the loop in between."""
+        clock = self._broker.clock
+        pause_at = clock.monotonic() + _LOAD_SLICE_SECONDS
+        while self._to_load:
+            hosted = self._to_load.popleft()
+            for batch in hosted.partition.log.batches():
+                if self._shards.get(hosted.partition.index) is not hosted:
+                    break  # it moved away while it was loaded
+                replay_batch(hosted.shard, batch)
+                if clock.monotonic() > pause_at:
+                    await asyncio.sleep(0)
+                    pause_at = clock.monotonic() + _LOAD_SLICE_SECONDS
+            else:
+                self._loaded(hosted)
 
     def _loaded(self, hosted: HostedShard) -> None:
         clock = self._broker.clock
         hosted.shard.load_finished(clock.monotonic(), clock.now_ms())
         hosted.loaded = True
-        hosted.loading = None
         self._schedule(hosted.shard)
 
     def _reload(self, hosted: HostedShard) -> None:
@@ -128,9 +142,7 @@ class GroupService:
     def find(self, group_id: str) -> HostedShard | ErrorCode:
         """The shard of a group, or why it cannot be asked here and now."""
         count = self._broker.cluster.offsets_partitions
-        if count == 0:
-            return ErrorCode.NOT_COORDINATOR
-        hosted = self._shards.get(partition_for(group_id, count))
+        hosted = self._shards.get(partition_for(group_id, count)) if count else None
         if hosted is None:
             return ErrorCode.NOT_COORDINATOR
         return hosted if hosted.loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -183,8 +195,8 @@ class GroupService:
 
     def append(self, hosted: HostedShard, outcome: Outcome) -> None:
         """Stage the records of an outcome as one batch, and replay them."""
-        now = self._broker.clock.now_ms()
-        _, hosted.last_round = hosted.partition.append(encode_outcome(outcome, now))
+        header, data = encode_outcome(outcome, self._broker.clock.now_ms())
+        _, hosted.last_round = hosted.partition.append(data, header)
         shard = hosted.shard
         if outcome.producer_id >= 0:
             for record in outcome.records:
@@ -259,8 +271,18 @@ class GroupService:
         self._timer = self._broker.loop.call_later(delay, self._tick)
 
     def _tick(self) -> None:
-        """Fire what is due. Requests that arrived before this turn were handled before it: a broker
-        that was stopped for a while hears its members' heartbeats before it counts them out."""
+        """Fire what is due; but after a pause of the whole process, sockets first.
+
+        Heartbeats may wait in the kernel. A turn that began with an interrupted wait has not looked at
+        the sockets; the next one does, and the one after that comes behind what it found.
+        """
+        loop = self._broker.loop
+        if self._broker.clock.monotonic() - self._timer_at > _PAUSE_SECONDS:
+            loop.call_soon(loop.call_soon, self._fire)
+        else:
+            self._fire()
+
+    def _fire(self) -> None:
         clock = self._broker.clock
         self._timer, self._timer_at = None, float("inf")
         for hosted in list(self._shards.values()):
@@ -270,27 +292,24 @@ class GroupService:
                 self._schedule(hosted.shard)
 
 
-def encode_outcome(outcome: Outcome, now_ms: int) -> bytes:
-    """The batch that Kafka's coordinator would write: sequence 0 without a producer, or transactional."""
-    records = [
-        (
-            encode_key(record.key),
-            None if record.value is None else encode_value(record.value, record.version),
-            now_ms,
-            (),
-        )
-        for record in outcome.records
-    ]
+def encode_outcome(outcome: Outcome, now_ms: int) -> tuple[RecordBatch, bytes]:
+    """The batch that Kafka's coordinator would write: sequence 0, and transactional for a producer."""
+    like = _PLAIN
     if outcome.producer_id >= 0:
         like = RecordBatch(
-            attributes=0x10,
+            attributes=TRANSACTIONAL_FLAG_MASK,
             producer_id=outcome.producer_id,
             producer_epoch=outcome.producer_epoch,
             base_sequence=0,
         )
-    else:
-        like = _PLAIN
-    return build_batch(records, like).encode()
+    records = [
+        (
+            encode_key(record.key),
+            None if record.value is None else encode_value(record.value, record.version),
+        )
+        for record in outcome.records
+    ]
+    return encode_plain_batch(records, now_ms, like)
 
 
 _PLAIN = RecordBatch(base_sequence=0)

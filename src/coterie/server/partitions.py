@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from coterie.protocol.records import RecordBatch
 from coterie.server.committer import CommitRound, Committer
 from coterie.server.metadata import PartitionMetadata, TopicMetadata
 from coterie.storage.errors import StorageError
@@ -47,9 +48,12 @@ class Partition:
     def leader_epoch(self) -> int:
         return self.metadata.leader_epoch
 
-    def append(self, batch: bytes) -> tuple[int, CommitRound]:
-        """Stage an encoded batch; its base offset, and the round in which it becomes durable."""
-        base_offset, round_ = self.committer.stage(self.log, batch, self.leader_epoch)
+    def append(self, batch: bytes, header: RecordBatch | None = None) -> tuple[int, CommitRound]:
+        """Stage an encoded batch; its base offset, and the round in which it becomes durable.
+
+        Whoever has just built the batch gives its header, and it is not looked at again.
+        """
+        base_offset, round_ = self.committer.stage(self.log, batch, self.leader_epoch, header)
         if round_ is not self._round:
             # Also when nobody waits now: a reader may come to wait before the round has ended.
             self._round = round_

@@ -30,6 +30,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
+from coterie.protocol.records import RecordBatch
 from coterie.storage.compaction import Cleaned, clean, dirty_ratio, swap
 from coterie.storage.config import DEFAULT_JOURNAL_BYTES, Durability, LogConfig
 from coterie.storage.crash_points import crash_point
@@ -148,13 +149,20 @@ class DataDirectory:
             crash_point("partition.after_delete_rename")
         self._fs.sync_directory(self.root)
 
-    def stage(self, log: PartitionLog, batch: Buffer, leader_epoch: int = 0) -> int:
+    def stage(
+        self,
+        log: PartitionLog,
+        batch: Buffer,
+        leader_epoch: int = 0,
+        header: RecordBatch | None = None,
+    ) -> int:
         """Give one encoded batch its offsets and put it into the next round; its base offset.
 
-        The batch is copied. RecordBatchError if it is not exactly one whole and undamaged batch.
+        The batch is copied. RecordBatchError if it is not exactly one whole and undamaged batch; with its
+        header it is believed to be.
         """
         self._commit.check()
-        staged = log.stage(batch, leader_epoch)
+        staged = log.stage(batch, leader_epoch, header)
         self._pending.append(staged)
         return staged.place.base_offset
 

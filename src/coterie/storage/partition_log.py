@@ -74,6 +74,18 @@ class StagedBatch(NamedTuple):
     data: bytearray
 
 
+def _whole_batch(data: bytearray) -> RecordBatch:
+    decoded = decode_batches(data)
+    if len(decoded.batches) != 1 or decoded.trailing_bytes:
+        raise RecordBatchError("a log takes one whole batch at a time", message="RecordBatch")
+    header = decoded.batches[0]
+    if header.last_offset_delta < 0:
+        raise RecordBatchError(
+            f"last offset delta {header.last_offset_delta}", message="RecordBatch"
+        )
+    return header
+
+
 class PartitionLog:
     """The published segments of a partition, oldest first and never none, and what is staged behind them."""
 
@@ -119,20 +131,19 @@ class PartitionLog:
     def size_in_bytes(self) -> int:
         return sum(segment.size for segment in self._segments)
 
-    def stage(self, batch: bytes | bytearray | memoryview, leader_epoch: int) -> StagedBatch:
-        """Give one encoded batch its offsets and its place; RecordBatchError if it is not one whole batch.
+    def stage(
+        self,
+        batch: bytes | bytearray | memoryview,
+        leader_epoch: int,
+        header: RecordBatch | None = None,
+    ) -> StagedBatch:
+        """Give one encoded batch its offsets and its place.
 
-        The checksum is checked here because a batch that lies would be found as damage at the next start.
+        Without its header, from whoever has just built it, the batch is looked at: RecordBatchError if it
+        is not one whole batch with the right checksum, which the next start would take for damage.
         """
         data = bytearray(batch)
-        decoded = decode_batches(data)
-        if len(decoded.batches) != 1 or decoded.trailing_bytes:
-            raise RecordBatchError("a log takes one whole batch at a time", message="RecordBatch")
-        header = decoded.batches[0]
-        if header.last_offset_delta < 0:
-            raise RecordBatchError(
-                f"last offset delta {header.last_offset_delta}", message="RecordBatch"
-            )
+        header = header or _whole_batch(data)
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         assign_offsets(data, 0, base_offset, leader_epoch)

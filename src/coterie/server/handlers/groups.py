@@ -27,12 +27,8 @@ from coterie.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponseTopic,
 )
 from coterie.protocol.messages.transactions import TxnOffsetCommitRequest
 from coterie.protocol.schema import Response
@@ -115,34 +111,11 @@ def delete_groups(broker: Broker, call: Call, request: DeleteGroupsRequest) -> R
 
 def offset_fetch(broker: Broker, call: Call, request: OffsetFetchRequest) -> Response | None:
     """OffsetFetch 1-10: one group, or from version 8 many (KIP-709)."""
-    if call.version >= _MANY_GROUPS_FROM:
-        found, asked = _fetch(broker, call, request, request.groups)
-        broker.groups.answer_reads(call, asked, OffsetFetchResponse(groups=tuple(found)))
-        return None
-    topics = request.topics
-    one = OffsetFetchRequestGroup(
-        group_id=request.group_id,
-        topics=None
-        if topics is None
-        else tuple(
-            OffsetFetchRequestTopics(name=each.name, partition_indexes=each.partition_indexes)
-            for each in topics
-        ),
-    )
-    (group,), asked = _fetch(broker, call, request, (one,))
-    broker.groups.answer_reads(call, asked, _as_single(group, one, call.version))
-    return None
-
-
-def _fetch(
-    broker: Broker,
-    call: Call,
-    request: OffsetFetchRequest,
-    groups: tuple[OffsetFetchRequestGroup, ...],
-) -> tuple[list[OffsetFetchResponseGroup], list[HostedShard]]:
+    if call.version < _MANY_GROUPS_FROM:
+        return broker.groups.handle(call, request.group_id)
     found: list[OffsetFetchResponseGroup] = []
     asked: list[HostedShard] = []
-    for group in groups:
+    for group in request.groups:
         hosted = broker.groups.find(group.group_id)
         if isinstance(hosted, ErrorCode):
             found.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=hosted))
@@ -156,47 +129,5 @@ def _fetch(
                 topics=broker.cluster.metadata,
             )
         )
-    return found, asked
-
-
-def _as_single(
-    group: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup, version: int
-) -> OffsetFetchResponse:
-    """One group's offsets in the shape of versions 1 to 7. Version 1 has no place for a group's error,
-    so it is said for every partition that was asked for."""
-    if group.error_code and version < 2:
-        topics = tuple(
-            OffsetFetchResponseTopic(
-                name=each.name,
-                partitions=tuple(
-                    OffsetFetchResponsePartition(
-                        partition_index=index,
-                        committed_offset=-1,
-                        metadata="",
-                        error_code=group.error_code,
-                    )
-                    for index in each.partition_indexes
-                ),
-            )
-            for each in asked.topics or ()
-        )
-        return OffsetFetchResponse(topics=topics)
-    return OffsetFetchResponse(
-        topics=tuple(
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetFetchResponsePartition(
-                        partition_index=each.partition_index,
-                        committed_offset=each.committed_offset,
-                        committed_leader_epoch=each.committed_leader_epoch,
-                        metadata=each.metadata,
-                        error_code=each.error_code,
-                    )
-                    for each in topic.partitions
-                ),
-            )
-            for topic in group.topics
-        ),
-        error_code=group.error_code,
-    )
+    broker.groups.answer_reads(call, asked, OffsetFetchResponse(groups=tuple(found)))
+    return None

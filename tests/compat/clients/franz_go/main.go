@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -48,7 +49,7 @@ func name(err error) string {
 }
 
 func client(options ...kgo.Opt) *kgo.Client {
-	c, err := kgo.NewClient(append(options, kgo.SeedBrokers(server))...)
+	c, err := kgo.NewClient(append(options, kgo.SeedBrokers(strings.Split(server, ",")...))...)
 	check(err)
 	return c
 }
