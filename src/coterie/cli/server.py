@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -65,6 +66,7 @@ def command(
         _repair(root)
         return
     config = ServerConfig.from_properties(_properties(config_file, settings))
+    _raise_file_limit()
     ports = range(port, port + brokers) if port else ()
     cluster = Cluster(brokers=brokers, root=root, config=config, host=host, ports=ports)
     sys.exit(asyncio.run(_serve(cluster, root, once_ready)))
@@ -97,6 +99,13 @@ async def _serve(cluster: Cluster, root: Path | None, once_ready: Path | None) -
         return 1
     await cluster.stop()
     return 0
+
+
+def _raise_file_limit() -> None:
+    """Every log with data and every connection is a file; the usual soft limit of 1024 is soon reached."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _announce(path: Path, address: str) -> None:

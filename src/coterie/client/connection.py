@@ -7,10 +7,12 @@ connection stays in step. What breaks the protocol ends the connection and all c
 from __future__ import annotations
 
 import asyncio
+import logging
+import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 from coterie.error_codes import ErrorCode
 from coterie.errors import BrokerUnreachable, CoterieError, ProtocolError, UnsupportedVersion
@@ -22,6 +24,11 @@ from coterie.protocol.schema import Request, Response
 __all__ = ["Connection", "RequestLog", "RequestNote"]
 
 R = TypeVar("R", bound=Response)
+
+#: No broker means more than this; one that says so is not believed.
+_LONGEST_THROTTLE_SECONDS: Final = 60.0
+
+_log = logging.getLogger("coterie.client")
 
 
 class RequestNote(NamedTuple):
@@ -60,6 +67,8 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[_Waiting] = deque()
         self._transport: asyncio.Transport | None = None
         self._end: CoterieError | None = None
+        #: A broker over its quota answers at once and asks us to wait (KIP-219); we do.
+        self._quiet_until = 0.0
 
     @classmethod
     async def open(
@@ -75,16 +84,14 @@ class Connection(asyncio.Protocol):
         """Connect and learn which versions the broker serves."""
         address = f"{host}:{port}"
         loop = asyncio.get_running_loop()
+        protocol = cls(address, client_id, max_frame, note)
         try:
             async with asyncio.timeout(timeout):
-                _, protocol = await loop.create_connection(
-                    lambda: cls(address, client_id, max_frame, note), host, port
-                )
-                await protocol._learn_versions()  # noqa: SLF001 - its own
-        except TimeoutError:
-            raise BrokerUnreachable(f"{address} did not answer in {timeout:g} s") from None
-        except OSError as error:
-            raise BrokerUnreachable(f"{address}: {error.strerror or error}") from None
+                await loop.create_connection(lambda: protocol, host, port)
+                await protocol._learn_versions()
+        except BaseException as error:  # noqa: BLE001 - all are raised again, in better words
+            protocol.close()
+            raise _explain(error, address, timeout) from None
         return protocol
 
     async def _learn_versions(self) -> None:
@@ -110,8 +117,16 @@ class Connection(asyncio.Protocol):
             )
         return best
 
+    @property
+    def under_way(self) -> int:
+        """How many requests wait for their answer."""
+        return len(self._waiting)
+
     async def ask(self, request: Request, expect: type[R], version: int | None = None) -> R:
         """Send a request and wait for its answer."""
+        quiet = self._quiet_until - time.monotonic()
+        if quiet > 0:
+            await asyncio.sleep(quiet)
         if self._end is not None or self._transport is None:
             raise BrokerUnreachable(f"{self.address}: {self._end or 'not connected'}")
         if version is None:
@@ -139,21 +154,26 @@ class Connection(asyncio.Protocol):
     def _receive(self, frame: bytes) -> None:
         _, response = self._in_flight.receive(frame)
         waiting = self._waiting.popleft()
-        if self._note is not None:
-            api = ApiKey(type(waiting.request).__key__)
-            took = (time.perf_counter() - waiting.began) * 1000
-            self._note(
-                RequestNote(
-                    api.api_name,
-                    waiting.version,
-                    self.address,
-                    waiting.sent_bytes,
-                    len(frame),
-                    took,
-                )
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_ms > 0:
+            self._quiet_until = time.monotonic() + min(
+                throttle_ms / 1000, _LONGEST_THROTTLE_SECONDS
             )
+        if self._note is not None:
+            self._tell(self._note, waiting, len(frame))
         if not waiting.answer.done():
             waiting.answer.set_result(response)
+
+    def _tell(self, note: RequestLog, waiting: _Waiting, received: int) -> None:
+        api = ApiKey(type(waiting.request).__key__)
+        took = (time.perf_counter() - waiting.began) * 1000
+        about = RequestNote(
+            api.api_name, waiting.version, self.address, waiting.sent_bytes, received, took
+        )
+        try:
+            note(about)
+        except Exception:  # noqa: BLE001 - whoever watches must not break what is watched
+            _log.exception("the hook for requests failed")
 
     def connection_lost(self, exc: Exception | None) -> None:
         why = getattr(exc, "strerror", None) or "the broker closed the connection"
@@ -170,6 +190,30 @@ class Connection(asyncio.Protocol):
         for each in waiting:
             if not each.answer.done():
                 each.answer.set_exception(self._end)
+
+
+def _explain(error: BaseException, address: str, timeout: float) -> BaseException:
+    """Why there is no connection, in one sentence that says what to look at."""
+    if isinstance(error, ProtocolError):
+        return ProtocolError(f"{address} does not speak Kafka's protocol, check the port: {error}")
+    if isinstance(error, BrokerUnreachable):
+        return BrokerUnreachable(
+            f"{address} hung up before it said which versions it serves; "
+            "check that the port is a Kafka listener and needs no TLS"
+        )
+    if not isinstance(error, OSError):
+        return error
+    for kind, text in _CAUSES.items():
+        if isinstance(error, kind):
+            return BrokerUnreachable(f"{address}: {text.format(timeout)}")
+    return BrokerUnreachable(f"{address}: {error.strerror or error}")
+
+
+_CAUSES: Final[dict[type[OSError], str]] = {
+    TimeoutError: "no answer in {:g} s",
+    socket.gaierror: "the name is not known; check it, and the DNS",
+    ConnectionRefusedError: "connection refused; nothing listens there",
+}
 
 
 def _spell(lowest: int, highest: int) -> str:

@@ -7,14 +7,16 @@ deadline; everything below works within it.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NamedTuple, TypeVar
 
 from coterie.client.connection import Connection, RequestLog
 from coterie.client.settings import ClientSettings
-from coterie.errors import BrokerUnreachable, CoterieError, DeadlineExceeded
+from coterie.errors import BrokerUnreachable, CoterieError, DeadlineExceeded, ProtocolError
+from coterie.protocol.api import ApiKey
 from coterie.protocol.messages.cluster import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -22,9 +24,16 @@ from coterie.protocol.messages.cluster import (
 )
 from coterie.protocol.schema import Request, Response
 
-__all__ = ["Deadline", "Network", "Node"]
+__all__ = ["PATIENCE_SECONDS", "Deadline", "Network", "Node", "end_task", "together"]
 
 R = TypeVar("R", bound=Response)
+T = TypeVar("T")
+Address = tuple[str, int]
+
+#: How long a broker may be silent before somebody else is asked as well, or asked about it.
+PATIENCE_SECONDS: Final = 1.0
+
+_log = logging.getLogger("coterie.client")
 
 
 class Node(NamedTuple):
@@ -34,36 +43,45 @@ class Node(NamedTuple):
     host: str
     port: int
 
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
     def __str__(self) -> str:
-        return f"broker {self.node_id} ({self.host}:{self.port})"
+        return f"broker {self.node_id} ({self.address})"
 
 
 class Deadline:
-    """When a call has to be over, how often it was tried, and how long to wait before the next try."""
+    """When a call has to be over, and how long to wait before another try."""
 
     def __init__(self, seconds: float, settings: ClientSettings) -> None:
         self._end = time.monotonic() + seconds
         self._seconds = seconds
         self._settings = settings
-        self.tries = 0
 
     @property
     def left(self) -> float:
         return max(0.0, self._end - time.monotonic())
 
-    async def pause(self) -> bool:
+    def within(self, seconds: float) -> Deadline:
+        """The same, but no longer than this from now."""
+        return Deadline(min(seconds, self.left), self._settings)
+
+    async def pause(self, tries: int) -> bool:
         """Wait before another try, longer each time and never in step with others; False if time is up."""
-        self.tries += 1
         most = self._settings.retry_backoff_max_ms
-        wait = min(most, self._settings.retry_backoff_ms * 2 ** min(self.tries - 1, 10)) / 1000
+        wait = min(most, self._settings.retry_backoff_ms * 2 ** min(tries, 10)) / 1000
         wait *= random.uniform(0.8, 1.2)  # noqa: S311 - jitter, not a secret
         if wait >= self.left:
-            return False
+            # Whoever has a short deadline still gets a last try just before it.
+            wait = self.left - 0.05
+            if wait <= 0:
+                return False
         await asyncio.sleep(wait)
         return True
 
-    def exceeded(self, what: str, cause: BaseException | str | None) -> DeadlineExceeded:
-        tried = f"{self.tries + 1} tries" if self.tries else "one try"
+    def exceeded(self, what: str, cause: object, tries: int) -> DeadlineExceeded:
+        tried = f"{tries} tries" if tries > 1 else "one try"
         return DeadlineExceeded(
             f"{what}: no answer within {self._seconds:g} s and {tried}; the last cause: {cause}"
         )
@@ -78,14 +96,17 @@ class Network:
         self.controller_id = -1
         self.cluster_id: str | None = None
         self._note = note
-        self._open: dict[tuple[str, int], Connection] = {}
-        self._opening: dict[tuple[str, int], asyncio.Task[Connection]] = {}
+        self._open: dict[Address, Connection] = {}
+        self._opening: dict[Address, asyncio.Task[Connection]] = {}
+        self._closed = False
 
     # -- connections ----------------------------------------------------------------------------------
 
     async def connect(self, host: str, port: int) -> Connection:
         """The connection to an address; several who ask at once share one attempt."""
         key = (host, port)
+        if self._closed:
+            raise BrokerUnreachable("the client is closed; use it inside its `with` block")
         connection = self._open.get(key)
         if connection is not None and not connection.closed:
             return connection
@@ -93,11 +114,17 @@ class Network:
         if task is None:
             task = asyncio.get_running_loop().create_task(self._connect(key))
             self._opening[key] = task
-            task.add_done_callback(lambda _: self._opening.pop(key, None))
+            task.add_done_callback(lambda done: self._opened(key, done))
         # Shielded: whoever stops waiting must not take the connection from the others.
         return await asyncio.shield(task)
 
-    async def _connect(self, key: tuple[str, int]) -> Connection:
+    def _opened(self, key: Address, task: asyncio.Task[Connection]) -> None:
+        self._opening.pop(key, None)
+        # Looked at here, because nobody may be waiting for it any more.
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.info("no connection to %s:%d: %s", *key, error)
+
+    async def _connect(self, key: Address) -> Connection:
         settings = self.settings
         connection = await Connection.open(
             *key,
@@ -118,33 +145,57 @@ class Network:
         request: Request,
         expect: type[R],
         deadline: Deadline,
-        version: int | None = None,
+        *,
+        at_most: int = 32767,
     ) -> R:
         """One request to one broker, within the call's deadline and the time a request may take."""
+        return await self._ask((node.host, node.port), request, expect, deadline, at_most=at_most)
+
+    async def _ask(
+        self,
+        address: Address,
+        request: Request,
+        expect: type[R],
+        deadline: Deadline,
+        *,
+        check: Callable[[Connection], None] | None = None,
+        at_most: int = 32767,
+    ) -> R:
         seconds = min(deadline.left, self.settings.request_timeout_ms / 1000)
         try:
             async with asyncio.timeout(seconds):
-                connection = await self.to(node)
+                connection = await self.connect(*address)
+                if check is not None:
+                    check(connection)
+                version = connection.highest(ApiKey(type(request).__key__), at_most=at_most)
                 return await connection.ask(request, expect, version)
         except TimeoutError:
-            raise BrokerUnreachable(f"{node} did not answer within {seconds:.3g} s") from None
+            place = ":".join(map(str, address))
+            raise BrokerUnreachable(f"{place} did not answer within {seconds:.3g} s") from None
 
     async def close(self) -> None:
-        for task in list(self._opening.values()):
+        self._closed = True
+        opening = list(self._opening.values())
+        for task in opening:
             task.cancel()
+        if opening:
+            await asyncio.wait(opening)
         for connection in self._open.values():
             connection.close()
         self._open.clear()
+        # One turn of the loop, in which the transports close their sockets.
         await asyncio.sleep(0)
 
     # -- who there is ---------------------------------------------------------------------------------
 
-    async def refresh(self, deadline: Deadline, topics: tuple[str, ...] = ()) -> MetadataResponse:
-        """Ask any broker for the brokers (and topics); the known ones first, then the bootstrap ones."""
-        request = MetadataRequest(
-            topics=tuple(MetadataRequestTopic(name=each) for each in topics),
-            allow_auto_topic_creation=False,
+    async def refresh(
+        self, deadline: Deadline, topics: tuple[str, ...] | None = ()
+    ) -> MetadataResponse:
+        """Ask any broker for the brokers, and for topics (None: all)."""
+        asked = (
+            None if topics is None else tuple(MetadataRequestTopic(name=each) for each in topics)
         )
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         answer = await self.any(request, MetadataResponse, deadline)
         self.nodes = {
             each.node_id: Node(each.node_id, each.host, each.port) for each in answer.brokers
@@ -153,11 +204,6 @@ class Network:
         self.cluster_id = answer.cluster_id
         return answer
 
-    async def brokers(self, deadline: Deadline) -> list[Node]:
-        if not self.nodes:
-            await self.refresh(deadline)
-        return list(self.nodes.values())
-
     async def any(
         self,
         request: Request,
@@ -165,31 +211,89 @@ class Network:
         deadline: Deadline,
         *,
         check: Callable[[Connection], None] | None = None,
+        at_most: int = 32767,
     ) -> R:
-        """Ask whoever answers first of those that are connected, or can be connected to.
+        """Ask whoever answers, beginning with those that are connected already.
 
         `check` may refuse a broker, by raising what the caller is to hear.
         """
-        last: CoterieError | None = None
+        tries = 0
         while True:
-            for address in self._candidates():
-                seconds = min(deadline.left, self.settings.request_timeout_ms / 1000)
-                try:
-                    async with asyncio.timeout(seconds):
-                        connection = await self.connect(*address)
-                        if check is not None:
-                            check(connection)
-                        return await connection.ask(request, expect)
-                except BrokerUnreachable as error:
-                    last = error
-                except TimeoutError:
-                    place = ":".join(map(str, address))
-                    last = BrokerUnreachable(f"{place} did not answer in {seconds:.3g} s")
-            if not await deadline.pause():
-                raise deadline.exceeded("no broker can be reached", last)
+            causes: list[CoterieError] = []
+            calls = [
+                self._ask(address, request, expect, deadline, check=check, at_most=at_most)
+                for address in self._candidates()
+            ]
+            answer = await _first(calls, causes)
+            if answer is not None:
+                return answer
+            tries += 1
+            self._fail_at_once(causes)
+            if not await deadline.pause(tries - 1):
+                raise deadline.exceeded("no broker can be reached", _sentence(causes), tries)
 
-    def _candidates(self) -> list[tuple[str, int]]:
+    def _fail_at_once(self, causes: list[CoterieError]) -> None:
+        """Waiting does not help against a wrong address; a cluster that was there may come back."""
+        strangers = [each for each in causes if isinstance(each, ProtocolError)]
+        if len(strangers) == len(causes) and strangers:
+            raise strangers[0]
+        if not self.nodes and causes:
+            raise BrokerUnreachable(f"no broker can be reached: {_sentence(causes)}")
+
+    def _candidates(self) -> list[Address]:
         """Addresses to try: open connections, known brokers, bootstrap servers; each once."""
         connected = [key for key, each in self._open.items() if not each.closed]
         known = [(node.host, node.port) for node in self.nodes.values()]
+        # The least busy first, so that one that hangs is asked once and not each time.
+        connected.sort(key=lambda key: self._open[key].under_way)
         return list(dict.fromkeys([*connected, *known, *self.settings.addresses]))
+
+
+async def _first(calls: list[Coroutine[Any, Any, R]], causes: list[CoterieError]) -> R | None:
+    """The first answer. The next is asked when one has failed, or was silent for too long."""
+    waiting = list(reversed(calls))
+    tasks: set[asyncio.Task[R]] = set()
+    try:
+        while waiting or tasks:
+            if waiting:
+                tasks.add(asyncio.get_running_loop().create_task(waiting.pop()))
+            done, tasks = await asyncio.wait(
+                tasks,
+                timeout=PATIENCE_SECONDS if waiting else None,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            for task in done:
+                try:
+                    return task.result()
+                except (BrokerUnreachable, ProtocolError) as error:
+                    causes.append(error)
+    finally:
+        for call in waiting:
+            call.close()
+        for task in tasks:
+            await end_task(task)
+    return None
+
+
+async def end_task(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and see it end, so that nothing is left behind."""
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()
+
+
+async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
+    """All at once; the first error cancels the rest and is raised."""
+    if len(work) == 1:
+        return [await work[0]]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in work]
+    except ExceptionGroup as trouble:
+        raise trouble.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def _sentence(causes: list[CoterieError]) -> str:
+    return "; ".join(str(each) for each in causes)

