@@ -1,15 +1,26 @@
-"""Listing: every broker asked for its own groups, until all of them have answered or the time is up."""
+"""Listing: every broker asked for its own groups, until all of them have answered or the time is up.
+
+A list is whole if every broker has answered and every partition of the offsets topic has a leader: the
+groups of one without a leader are in no broker's list.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Final
 
 from coterie.client.coordinators import Coordinators
-from coterie.client.network import Deadline, Network, Node
+from coterie.client.network import PATIENCE_SECONDS, Deadline, Network, Node, end_task
 from coterie.client.results import BrokerFailure, GroupListing, Result
 from coterie.error_codes import ErrorCode
-from coterie.errors import BrokerUnreachable, CoterieError, UnsupportedVersion, kafka_error
+from coterie.errors import (
+    BrokerUnreachable,
+    CoterieError,
+    ProtocolError,
+    UnsupportedVersion,
+    kafka_error,
+)
 from coterie.protocol.api import ApiKey
 from coterie.protocol.group_state import GroupState, GroupType
 from coterie.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
@@ -18,8 +29,7 @@ __all__ = ["Listing"]
 
 _STATES_FROM: Final = 4  # KIP-518
 _TYPES_FROM: Final = 5  # KIP-848
-#: How long a broker may be silent before we look whether it is still one of the cluster's.
-_PATIENCE_SECONDS: Final = 1.0
+_OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 class Listing:
@@ -38,23 +48,43 @@ class Listing:
         self._request = request
         self._answers: dict[Node, ListGroupsResponse] = {}
         self._causes: dict[Node, CoterieError] = {}
+        #: Brokers whose answer is an error that will not go away by asking again.
+        self._refused: set[Node] = set()
+        self._leaderless: set[int] = set()
 
-    async def run(self) -> Result[GroupListing]:
-        nodes = await self._network.brokers(self._deadline)
+    async def run(self) -> Result[str, GroupListing]:
+        nodes = await self._brokers()
+        tries = 0
         while True:
-            await self._ask([node for node in nodes if node not in self._answers])
-            if all(node in self._answers for node in nodes) or not await self._deadline.pause():
+            await self._ask([node for node in nodes if self._wanted(node)])
+            missing = any(self._wanted(node) for node in nodes) or self._leaderless
+            if not missing or not await self._deadline.pause(tries):
                 return self._result(nodes)
+            tries += 1
             nodes = await self._look_again(nodes)
+
+    def _wanted(self, node: Node) -> bool:
+        return node not in self._answers and node not in self._refused
+
+    async def _brokers(self) -> list[Node]:
+        """Asked anew for every list: a broker that is not known would be missed without a word."""
+        answer = await self._network.refresh(self._deadline, (_OFFSETS_TOPIC,))
+        self._leaderless = {
+            partition.partition_index
+            for topic in answer.topics
+            for partition in topic.partitions
+            if partition.leader_id not in self._network.nodes
+        }
+        return list(self._network.nodes.values())
 
     async def _look_again(self, before: list[Node]) -> list[Node]:
         """The brokers as they are now. If one is gone its groups are with others now: ask all again."""
+        leaderless = self._leaderless
         try:
-            await self._network.refresh(self._deadline)
+            now = await self._brokers()
         except CoterieError:
             return before
-        now = list(self._network.nodes.values())
-        if set(now) != set(before):
+        if set(now) != set(before) or leaderless != self._leaderless:
             self._answers.clear()
         return now
 
@@ -64,44 +94,46 @@ class Listing:
         try:
             while tasks:
                 done, _ = await asyncio.wait(
-                    tasks, timeout=_PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                    tasks, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
                 for task in done:
                     tasks.pop(task)
                     task.result()
-                if not done and await self._left(tasks.values()):
+                if not done and await self._gone(tasks.values()):
                     return
         finally:
             for task in tasks:
-                task.cancel()
+                await end_task(task)
 
-    async def _left(self, silent: object) -> bool:
+    async def _gone(self, silent: Collection[Node]) -> bool:
         """Whether a silent broker is no longer in the cluster; then there is nothing to wait for."""
-        before = set(self._network.nodes.values())
         try:
-            await self._network.refresh(self._deadline)
+            await self._network.refresh(self._deadline.within(2 * PATIENCE_SECONDS))
         except CoterieError:
             return False
-        return set(self._network.nodes.values()) != before
+        return not set(silent) <= set(self._network.nodes.values())
 
     async def _ask_one(self, node: Node) -> None:
         try:
-            connection = await self._network.to(node)
-            version = connection.highest(ApiKey.LIST_GROUPS)
-            self._check_filters(node, version)
+            connection = await self._network.to(node, self._deadline)
+            self._check_filters(node, connection.highest(ApiKey.LIST_GROUPS))
             answer = await self._network.ask(
-                node, self._request, ListGroupsResponse, self._deadline, version
+                node, self._request, ListGroupsResponse, self._deadline
             )
         except BrokerUnreachable as error:
             self._causes[node] = error
             return
+        except ProtocolError as error:
+            self._causes[node] = error
+            self._refused.add(node)
+            return
         code = ErrorCode.of(answer.error_code)
         if code is ErrorCode.NONE:
             self._answers[node] = answer
-        elif code.retriable:
-            self._causes[node] = kafka_error(code)
-        else:
-            raise kafka_error(code, str(node))
+            return
+        self._causes[node] = kafka_error(code)
+        if not code.retriable:
+            self._refused.add(node)
 
     def _check_filters(self, node: Node, version: int) -> None:
         """A filter that a broker cannot apply is an error, never an unfiltered answer (KIP-518)."""
@@ -117,23 +149,38 @@ class Listing:
                     "with client_side=True all groups are described and filtered here"
                 )
 
-    def _result(self, nodes: list[Node]) -> Result[GroupListing]:
+    def _result(self, nodes: list[Node]) -> Result[str, GroupListing]:
         items: dict[str, GroupListing] = {}
         for node, answer in self._answers.items():
             for group in answer.groups:
-                self._coordinators.learn(group.group_id, node)
+                kind = GroupType.parse(group.group_type) if group.group_type else None
+                self._learn(group.group_id, node, kind, twice=group.group_id in items)
                 items[group.group_id] = GroupListing(
                     group.group_id,
                     group.protocol_type,
                     GroupState.parse(group.group_state) if group.group_state else None,
-                    GroupType.parse(group.group_type) if group.group_type else None,
+                    kind,
                     node.node_id,
                 )
         failures = tuple(
-            BrokerFailure(
-                node.node_id, f"{node.host}:{node.port}", str(self._causes.get(node, "no answer"))
-            )
+            BrokerFailure(node.node_id, node.address, str(self._causes.get(node, "no answer")))
             for node in nodes
             if node not in self._answers
         )
-        return Result(items, {}, failures)
+        return Result(items, self._holes(), failures)
+
+    def _learn(self, group: str, node: Node, kind: GroupType | None, *, twice: bool) -> None:
+        """A list tells who coordinates a group; two that both claim it tell nothing."""
+        if twice:
+            self._coordinators.forget([group])
+        else:
+            self._coordinators.learn(group, node)
+        if kind is not None:
+            self._coordinators.types[group] = kind
+
+    def _holes(self) -> dict[str, CoterieError]:
+        """Partitions of the offsets topic whose groups nobody could list."""
+        names = [f"{_OFFSETS_TOPIC}-{index}" for index in sorted(self._leaderless)]
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        text = "it has no leader, and its groups are in no list"
+        return {name: kafka_error(code, f"partition {name}", text) for name in names}

@@ -136,8 +136,13 @@ class Network:
         self._open[key] = connection
         return connection
 
-    async def to(self, node: Node) -> Connection:
-        return await self.connect(node.host, node.port)
+    async def to(self, node: Node, deadline: Deadline) -> Connection:
+        """The connection to a broker, for whoever has to know what it serves."""
+        try:
+            async with asyncio.timeout(deadline.left):
+                return await self.connect(node.host, node.port)
+        except TimeoutError:
+            raise BrokerUnreachable(f"{node} does not answer") from None
 
     async def ask(
         self,

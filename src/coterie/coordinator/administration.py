@@ -54,7 +54,7 @@ class Administration:
         found: list[ListedGroup] = []
         states, types = _filters(request.states_filter, request.types_filter)
         for kind, state, bucket in self._state.index.find(states, types):
-            type_name, state_name = kind.value, state.value
+            type_name, state_name = str(kind), str(state)
             found += [
                 ListedGroup(group_id, groups[group_id].protocol_type, state_name, type_name)
                 for group_id in bucket
@@ -111,24 +111,25 @@ def _described(group: ClassicGroup, authorized_operations: int) -> DescribedGrou
     """All there is to tell, KIP-181's additions included.
 
     As in Kafka, protocol and metadata show only in Stable; KIP-181's member_subscription always does.
+    Fields in their order: a tool may ask for thousands of groups, and names would cost half of it.
     """
     rebalance = group.membership()
     stable = rebalance.state is GroupState.STABLE
     protocol = rebalance.protocol_name
     return DescribedGroup(
-        group_id=group.group_id,
-        group_state=rebalance.state.value,
-        protocol_type=rebalance.protocol_type or "",
-        protocol_data=(protocol or "") if stable else "",
-        members=tuple(
-            _described_member(each, protocol, stable=stable) for each in rebalance.members.values()
-        ),
-        authorized_operations=authorized_operations,
-        generation_id=rebalance.generation,
-        leader_id=rebalance.leader,
-        new_member_added=rebalance.new_member_added,
-        received_consumer_offset_commits=group.consumer_commits,
-        received_transactional_offset_commits=group.transactional_commits,
+        0,
+        None,
+        group.group_id,
+        str(rebalance.state),
+        rebalance.protocol_type or "",
+        (protocol or "") if stable else "",
+        tuple([_described_member(m, protocol, stable=stable) for m in rebalance.members.values()]),
+        authorized_operations,
+        rebalance.generation,
+        rebalance.leader,
+        rebalance.new_member_added,
+        group.consumer_commits,
+        group.transactional_commits,
     )
 
 
@@ -137,12 +138,12 @@ def _described_member(
 ) -> DescribedGroupMember:
     metadata = member.metadata(protocol)
     return DescribedGroupMember(
-        member_id=member.member_id,
-        group_instance_id=member.instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        member_metadata=metadata if stable else b"",
-        member_assignment=member.assignment,
-        member_subscription=metadata,
-        member_protocols=tuple([each.name for each in member.protocols]),
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        metadata if stable else b"",
+        member.assignment,
+        metadata,
+        tuple([each.name for each in member.protocols]),
     )

@@ -57,5 +57,5 @@ class GroupIndex:
     ) -> Iterator[tuple[GroupType, GroupState, dict[str, None]]]:
         """The buckets of these states and types; an empty filter lets all pass."""
         for (kind, state), bucket in self._buckets.items():
-            if (not states or state in states) and (not types or kind in types):
+            if bucket and (not states or state in states) and (not types or kind in types):
                 yield kind, state, bucket

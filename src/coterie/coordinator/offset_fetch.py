@@ -35,6 +35,9 @@ _TOPIC_IDS_FROM: Final = 10
 _Answer = OffsetFetchResponsePartitions
 
 
+_NOTHING: Final[dict[int, set[int]]] = {}
+
+
 class OffsetFetch:
     """Reads committed offsets; -1 means that nothing was ever committed, and nothing else."""
 
@@ -83,8 +86,7 @@ class OffsetFetch:
         if asked is None:
             answers = [
                 OffsetFetchResponseTopics(
-                    name=name,
-                    partitions=tuple(_read(partitions, partitions, unstable.get(name, {}))),
+                    name, Uuid.ZERO, _read(partitions, partitions, unstable.get(name, _NOTHING))
                 )
                 for name, partitions in committed.items()
             ]
@@ -98,17 +100,15 @@ class OffsetFetch:
                 if name is None:
                     unknown.append(_unknown(each))
                     continue
-                partitions = tuple(
-                    _read(
-                        each.partition_indexes,
-                        committed.get(name, {}),
-                        unstable.get(name, {}),
-                        each.topic_id,
-                    )
+                partitions = _read(
+                    each.partition_indexes,
+                    committed.get(name, {}),
+                    unstable.get(name, _NOTHING),
+                    each.topic_id,
                 )
                 answers.append(OffsetFetchResponseTopics(name, each.topic_id, partitions))
             answers += unknown
-        return OffsetFetchResponseGroup(group_id=group_id, topics=tuple(answers))
+        return OffsetFetchResponseGroup(group_id, tuple(answers))
 
 
 def _read(
@@ -116,15 +116,17 @@ def _read(
     committed: dict[int, OffsetCommitValue],
     unstable: dict[int, set[int]],
     topic_id: Uuid = Uuid.ZERO,
-) -> Iterable[OffsetFetchResponsePartitions]:
+) -> tuple[OffsetFetchResponsePartitions, ...]:
+    found = []
     for index in indexes:
         value = committed.get(index)
         if index in unstable:
-            yield _Answer(index, -1, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
-        elif value is None or not _same_topic(value.topic_id, topic_id):
-            yield _Answer(index, -1, -1, "", 0)
+            found.append(_Answer(index, -1, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT))
+        elif value is None or not (topic_id is Uuid.ZERO or _same_topic(value.topic_id, topic_id)):
+            found.append(_Answer(index, -1, -1, "", 0))
         else:
-            yield _Answer(index, value.offset, value.leader_epoch, value.metadata, 0)
+            found.append(_Answer(index, value.offset, value.leader_epoch, value.metadata, 0))
+    return tuple(found)
 
 
 def _same_topic(stored: Uuid, asked: Uuid) -> bool:

@@ -20,7 +20,7 @@ from coterie.coordinator.joining import Joining
 from coterie.coordinator.membership import Membership
 from coterie.coordinator.offset_fetch import OffsetFetch
 from coterie.coordinator.offsets import Offsets
-from coterie.coordinator.outcome import Outcome, RequestContext, Step, TopicView
+from coterie.coordinator.outcome import Outcome, RequestContext, Step
 from coterie.coordinator.phases import Phases, Reason, Subject
 from coterie.coordinator.timers import Deadline
 from coterie.error_codes import ErrorCode
@@ -45,8 +45,6 @@ from coterie.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponseGroup,
 )
 from coterie.protocol.messages.transactions import TxnOffsetCommitRequest
 from coterie.protocol.schema import RecordKey, RecordValue, Request, Response
@@ -71,6 +69,7 @@ class CoordinatorShard:
         "_phases",
         "_serving",
         "_state",
+        "fetch_offsets",
         "partition",
     )
 
@@ -81,6 +80,8 @@ class CoordinatorShard:
         self._phases = Phases(self._state, config)
         self._offsets = Offsets(self._state, self._phases, config)
         self._fetch = OffsetFetch(self._state)
+        #: What one group has committed; asked for a hundred groups at once, so without a step between.
+        self.fetch_offsets = self._fetch.fetch
         self._administration = Administration(self._state, self._offsets)
         self._expiration = Expiration(self._state, config)
         self._expiration_deadline = Deadline(Subject(Reason.EXPIRATION))
@@ -125,17 +126,6 @@ class CoordinatorShard:
     def delete_groups(self, group_ids: Iterable[str]) -> Outcome:
         """Delete groups of this shard; the response is a DeleteGroupsResponse about these alone."""
         return self._administration.delete(group_ids)
-
-    def fetch_offsets(
-        self,
-        group: OffsetFetchRequestGroup,
-        version: int,
-        *,
-        require_stable: bool,
-        topics: TopicView,
-    ) -> OffsetFetchResponseGroup:
-        """What one group has committed."""
-        return self._fetch.fetch(group, version, require_stable=require_stable, topics=topics)
 
     def forget_topic(self, name: str, topic_id: Uuid) -> Outcome:
         """A topic was deleted: so are its offsets in all groups of this shard."""

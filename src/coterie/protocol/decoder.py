@@ -24,6 +24,7 @@ from coterie.protocol.schema import (
     Text,
     UuidType,
     WireType,
+    familiar_run,
     fields_of,
 )
 from coterie.protocol.source import Compiled, Source
@@ -126,7 +127,9 @@ class _DecoderWriter:
         """Code that reads the fields of a struct; returns the expression that builds it."""
         values: list[str] = []
         tagged: dict[int, Field] = {}
-        familiar = self.familiar_run(cls) if repeats else ()
+        # The careful decoder reads everything; only compact lengths can be hopped over unchecked.
+        remembers = repeats and self.flexible and not self.careful
+        familiar = familiar_run(cls, self.version) if remembers else ()
         known: dict[Field, str] = {}
         for field in fields_of(cls):
             if field in familiar and not known:
@@ -156,26 +159,6 @@ class _DecoderWriter:
         while count and values[count - 1] == defaults[count - 1]:
             count -= 1
         return f"{self.source.constant(cls)}({', '.join(values[:count])})"
-
-    def familiar_run(self, cls: type[Struct]) -> tuple[Field, ...]:
-        """Strings that tend to be those of the element before: behind a first one, three in a row.
-
-        The first string of an element names it (a group's id); what stands behind it (state, type,
-        protocol) has few values and repeats from element to element.
-        """
-        if self.careful or not self.flexible:
-            return ()
-        run: list[Field] = []
-        for field in fields_of(cls):
-            if self.version not in field.versions or field.tag is not None:
-                continue
-            if isinstance(field.type, Text) and self.version not in field.nullable:
-                run.append(field)
-            elif len(run) > 3:
-                break
-            else:
-                run = []
-        return tuple(run[1:]) if len(run) > 3 else ()
 
     def remember(self, run: tuple[Field, ...]) -> dict[Field, str]:
         """Read a run of strings, or find that the same bytes were read before.

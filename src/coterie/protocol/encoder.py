@@ -22,6 +22,7 @@ from coterie.protocol.schema import (
     Text,
     UuidType,
     WireType,
+    familiar_run,
     fields_of,
 )
 from coterie.protocol.source import Compiled, Source
@@ -56,6 +57,36 @@ _READY = len(wire.UVARINT) - 1
 _TWICE = tuple(bytes([length + 1]) * 2 for length in range(127))
 
 
+class _Familiar(dict[str, bytes]):
+    """Compact strings ready made, for strings of which there are few: states, types, protocols.
+
+    It stops growing at a size that no such set has, so that odd data costs time and not memory.
+    """
+
+    def __missing__(self, text: str) -> bytes:
+        raw = text.encode()
+        made = _text_length(len(raw)) + raw
+        if len(self) < 1_024 and len(raw) < 64:
+            self[text] = made
+        return made
+
+
+class _FamiliarLists(dict[tuple[str, ...], bytes]):
+    """The same for lists of strings in a tagged field, with tag and size: a member's protocols."""
+
+    def __init__(self, tag: bytes) -> None:
+        super().__init__()
+        self._tag = tag
+
+    def __missing__(self, texts: tuple[str, ...]) -> bytes:
+        raws = [text.encode() for text in texts]
+        body = b"".join([_count(len(raws)), *(_text_length(len(raw)) + raw for raw in raws)])
+        made = self._tag + wire.write_uvarint(len(body)) + body
+        if len(self) < 1_024 and len(body) < 256:
+            self[texts] = made
+        return made
+
+
 class _Target(NamedTuple):
     """Names in the code: the list that pieces go to, and its `append`."""
 
@@ -81,6 +112,7 @@ class _EncoderWriter:
         self.flexible = version in cls.__flexible__
         self.source = Source()
         self.source.names.update(
+            FAMILIAR=_Familiar(),
             InvalidMessage=InvalidMessage,
             TWICE=_TWICE,
             UVARINT=wire.UVARINT,
@@ -100,19 +132,31 @@ class _EncoderWriter:
 
     # -- structs -------------------------------------------------------------------------------------
 
-    def struct(self, cls: type[Struct], value: str, to: _Target) -> None:
+    def struct(self, cls: type[Struct], value: str, to: _Target, *, repeats: bool = False) -> None:
         tagged: list[Field] = []
+        familiar = familiar_run(cls, self.version) if repeats and self.flexible else ()
         for field in fields_of(cls):
             with self.source.field(field.name):
                 if self.version not in field.versions:
                     self.refuse(field, value)
                 elif field.tag is not None:
                     tagged.append(field)
+                elif field in familiar:
+                    self.flush(to)
+                    self.source.line(f"{to.add}(FAMILIAR[{value}.{field.name}])")
                 else:
                     self.field(field, f"{value}.{field.name}", to)
-        self.flush(to)
-        if self.flexible:
+        if not self.flexible:
+            self.flush(to)
+        elif tagged:
+            self.flush(to)
             self.tags(tagged, value, to)
+        elif self.run:
+            # An empty tag section is a zero byte: it goes with the numbers before it.
+            self.run.append(("0", "B"))
+            self.flush(to)
+        else:
+            self.source.line(f'{to.add}(b"\\0")')
 
     def refuse(self, field: Field, value: str) -> None:
         """A value that this version cannot carry."""
@@ -129,8 +173,6 @@ class _EncoderWriter:
         """The tag section: a count, and the fields that are not at their defaults, in rising order."""
         line, block = self.source.line, self.source.block
         line(f'{to.add}(b"\\0")')
-        if not tagged:
-            return
         mark, count = self.source.fresh("mark"), self.source.fresh("n")
         line(f"{mark} = len({to.out}) - 1")
         line(f"{count} = 0")
@@ -172,6 +214,10 @@ class _EncoderWriter:
                     line(f"{to.add}(write_uvarint(len(h) + n))")
                     line(f"{to.add}(h)")
                 line(f"{to.add}(s)")
+            case ArrayOf(Text()) if field.default is None or not nullable:
+                known = self.source.fresh("K")
+                self.source.names[known] = _FamiliarLists(tag)
+                line(f"{to.add}({known}[{item}])")
             case _:
                 self.measured_value(field, item, tag, to)
 
@@ -280,5 +326,8 @@ class _EncoderWriter:
             return
         item = self.source.fresh("e")
         with self.source.block(f"for {item} in {value}:"):
-            self.value(element, item, to, compact=self.flexible)
-            self.flush(to)
+            if isinstance(element, StructOf):
+                self.struct(element.cls, item, to, repeats=True)
+            else:
+                self.value(element, item, to, compact=self.flexible)
+                self.flush(to)

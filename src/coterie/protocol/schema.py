@@ -43,6 +43,7 @@ __all__ = [
     "UuidType",
     "Versions",
     "WireType",
+    "familiar_run",
     "field",
     "fields_of",
 ]
@@ -289,3 +290,22 @@ def _wire_type(hint: Any) -> WireType:
     if isinstance(hint, type) and issubclass(hint, Struct):
         return StructOf(hint)
     raise TypeError(f"{hint!r} has no place on the wire")
+
+
+def familiar_run(cls: type[Struct], version: int) -> tuple[Field, ...]:
+    """Strings that tend to be those of the element before: behind a first one, three in a row.
+
+    The first string of an element names it (a group's id); what stands behind it (state, type, protocol)
+    has few values and repeats from element to element. Codecs remember such strings.
+    """
+    run: list[Field] = []
+    for each in fields_of(cls):
+        if version not in each.versions or each.tag is not None:
+            continue
+        if isinstance(each.type, Text) and version not in each.nullable:
+            run.append(each)
+        elif len(run) > 3:
+            break
+        else:
+            run = []
+    return tuple(run[1:]) if len(run) > 3 else ()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
+import queue
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ClassVar
 
 from kafka import (
@@ -35,39 +39,72 @@ from tests.compat.clients.base import (
 __all__ = ["KafkaPythonClient"]
 
 _WAIT_S = 30.0
+_POLL_MS = 100
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
 class _Member(GroupConsumer):
+    """Polls all the time, in a thread of its own, which does all that is done with the consumer.
+
+    A poll that ends while JoinGroup is answered loses the assignment, see FINDINGS.md; so there is nearly
+    always a poll under way, and a member that lost its assignment all the same joins again.
+    """
+
     def __init__(self, options: dict[str, Any], topics: Sequence[str]) -> None:
         self.inner = KafkaConsumer(**options)
         self.inner.subscribe(list(topics))
+        self._read: queue.SimpleQueue[Read] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._life = self._thread.submit(self._live)
 
-    def poll(self, seconds: float = 0.05) -> list[Read]:
-        self._join_again_if_lost()
-        return [
-            Read(tp.topic, tp.partition, record.offset, record.value)
-            for tp, records in self.inner.poll(timeout_ms=int(seconds * 1000)).items()
-            for record in records
-        ]
+    def _live(self) -> None:
+        while not self._closing.is_set():
+            self._join_again_if_lost()
+            for tp, records in self.inner.poll(timeout_ms=_POLL_MS).items():
+                for record in records:
+                    self._read.put(Read(tp.topic, tp.partition, record.offset, record.value))
+            while not self._asked.empty():
+                question, answer = self._asked.get()
+                try:
+                    answer.set_result(question())
+                except errors.KafkaError as error:
+                    answer.set_exception(error)
 
     def _join_again_if_lost(self) -> None:
-        """A poll that times out while JoinGroup is answered loses the assignment: see FINDINGS.md."""
         coordinator = self.inner._coordinator
         task = coordinator._join_task
         if task is not None and task.is_done and not coordinator.need_rejoin():
             coordinator.request_rejoin()
 
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        answer: Future[Any] = Future()
+        self._asked.put((question, answer))
+        return answer.result(_WAIT_S)
+
+    def poll(self, seconds: float = 0.05) -> list[Read]:
+        if self._life.done():
+            self._life.result()
+        read = []
+        with contextlib.suppress(queue.Empty):
+            read.append(self._read.get(timeout=seconds))
+            while True:
+                read.append(self._read.get_nowait())
+        return read
+
     def assignment(self) -> set[tuple[str, int]]:
-        return {(tp.topic, tp.partition) for tp in self.inner.assignment()}
+        return {(tp.topic, tp.partition) for tp in self._ask(self.inner.assignment)}
 
     def commit(self) -> None:
         try:
-            self.inner.commit()
+            self._ask(self.inner.commit)
         except errors.KafkaError as error:
             raise Refused(repr(error)) from error
 
     def close(self) -> None:
+        self._closing.set()
+        self._thread.shutdown()
         self.inner.close()
 
 
