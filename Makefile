@@ -7,7 +7,7 @@ STAMP := .venv/.ready
 ONLY ?=
 FUZZ_SECONDS ?= 300
 
-.PHONY: help demo docs test lint format typecheck bench fuzz lock clean
+.PHONY: help demo docs faults test lint format typecheck bench fuzz lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ bench: $(STAMP) ## Measure beside the peers (ONLY=protocol for one part)
 
 docs: $(STAMP) ## Write the generated parts of the documentation
 	$(BIN)/python tools/generate_docs.py
+
+faults: $(STAMP) ## Run the fault campaign and the property tests for long
+	COTERIE_EXAMPLES=20 $(BIN)/pytest tests/faults tests/property
 
 fuzz: $(STAMP) ## Fuzz the decoders for FUZZ_SECONDS (300)
 	$(BIN)/python -m fuzz.run --seconds $(FUZZ_SECONDS)

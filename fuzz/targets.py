@@ -86,18 +86,25 @@ def _read_message(cls: type[Message], version: int, data: bytes) -> None:
 
 
 def _read_stream(data: bytes) -> None:
-    """The same stream at once, and in steps that its first byte chooses."""
+    """The same stream at once, and in steps that its first byte chooses: same frames, same verdict."""
     step, stream = data[0] + 1 if data else 1, data[1:]
-    try:
-        whole = FrameBuffer(_MAX_FRAME).feed(stream)
-    except ProtocolError:
-        return
-    buffer = FrameBuffer(_MAX_FRAME)
-    parts: list[bytes] = []
-    for at in range(0, len(stream), step):
-        parts += buffer.feed(stream[at : at + step])
+    whole, at_once = _cut(stream, len(stream) or 1)
+    parts, in_steps = _cut(stream, step)
     agree(parts, whole)
-    agree(len(buffer) + sum(4 + len(frame) for frame in whole), len(stream))
+    agree(in_steps.error is None, at_once.error is None)
+    if at_once.error is None:
+        agree(len(in_steps) + sum(4 + len(frame) for frame in whole), len(stream))
+
+
+def _cut(stream: bytes, step: int) -> tuple[list[bytes], FrameBuffer]:
+    buffer = FrameBuffer(_MAX_FRAME)
+    frames: list[bytes] = []
+    for at in range(0, len(stream), step):
+        try:
+            frames += buffer.feed(stream[at : at + step])
+        except ProtocolError:
+            break
+    return frames, buffer
 
 
 def _read_request(data: bytes) -> None:

@@ -159,7 +159,9 @@ def test_configs(tools: JavaTools, cluster: EmbeddedCluster) -> None:
     assert described(now) == {"cleanup.policy": "compact,delete", "retention.ms": "5000"}
     assert refused.code == 1
     assert configs("--alter", "--delete-config", "cleanup.policy").code == 0
-    assert described(describe()) == {"retention.ms": "5000"}
+    last = describe()
+    assert described(last) == {"retention.ms": "5000"}
+    assert "synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=5000" in last.out
 
 
 def described(said: Said) -> dict[str, str]:

@@ -71,6 +71,9 @@ def test_kafka_reads_our_segments(tmp_path: Path) -> None:
     said = tools.run("dump-log", "--offsets-decoder", "--files", ",".join(offsets))
     assert_valid(said)
     assert re.findall(r"endTxnMarker: (\w+)", said.out) == ["ABORT", "COMMIT"]
+    # Coordinators count no sequences, in transactions neither; as in the files of tests/data/offsets-log.
+    sequences = r"baseSequence: (-?\d+) .* isTransactional: true isControl: (\w+)"
+    assert re.findall(sequences, said.out) == [("0", "false"), ("-1", "true")] * 2
     assert story(said, "static") == [
         ("group", 0, []),
         ("group", 1, ["one"]),

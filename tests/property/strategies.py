@@ -31,6 +31,7 @@ from coterie.protocol.schema import (
 )
 from coterie.protocol.types import Number, Uuid
 from coterie.protocol.wire import write_uvarint
+from tests.kit.campaign import EXAMPLES
 
 __all__ = [
     "PAIRS",
@@ -75,7 +76,7 @@ PAIRS: Final = tuple(
 def examples(count: int) -> settings:
     """Settings for a test that is run for every pair, or for many of them: few examples each."""
     return settings(
-        max_examples=count,
+        max_examples=count * EXAMPLES,
         deadline=None,
         derandomize=bool(os.environ.get("CI")),
         database=None,

@@ -44,6 +44,7 @@ from coterie.protocol.messages.transactions import (
     TxnOffsetCommitRequestTopic,
 )
 from coterie.protocol.schema import Response
+from tests.kit.campaign import EXAMPLES
 from tests.kit.invariants import (
     Assignments,
     CommitLedger,
@@ -480,4 +481,6 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
 
 TestCoordinator = CoordinatorMachine.TestCase
-TestCoordinator.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestCoordinator.settings = settings(
+    max_examples=100 * EXAMPLES, stateful_step_count=40, deadline=None
+)

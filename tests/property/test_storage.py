@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from coterie.protocol.records import build_batch
 from coterie.storage import DataDirectory, LogConfig, PartitionLog, TopicPartition
+from tests.kit.campaign import EXAMPLES
 from tests.kit.fault_fs import FaultFS, PowerCut
 
 ROOT = Path("/data")
@@ -251,4 +252,4 @@ def check_compacted(found: list[Entry], expected: list[Entry]) -> None:
 
 
 TestStorage = StorageMachine.TestCase
-TestStorage.settings = settings(max_examples=200, stateful_step_count=30)
+TestStorage.settings = settings(max_examples=200 * EXAMPLES, stateful_step_count=30)

@@ -1,0 +1,10 @@
+"""How long a campaign of random examples is: short inside `make test`, long in `make faults`."""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["EXAMPLES"]
+
+#: Multiplies the number of examples of property tests.
+EXAMPLES = int(os.environ.get("COTERIE_EXAMPLES", "1"))
