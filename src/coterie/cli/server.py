@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -77,6 +78,9 @@ async def _serve(cluster: Cluster, root: Path | None, once_ready: Path | None) -
     asked_to_stop = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, asked_to_stop.set)
+    # A load makes a million objects that stay: looking for garbage among them again and again would stop
+    # everything for a tenth of a second each time, and finds none.
+    gc.disable()
     try:
         await cluster.start()
     except OSError as error:
@@ -90,15 +94,23 @@ async def _serve(cluster: Cluster, root: Path | None, once_ready: Path | None) -
     sys.stdout.flush()
     if once_ready is not None:
         _announce(once_ready, cluster.bootstrap_servers)
+    loading = asyncio.ensure_future(_settle(cluster))
     waits = [asyncio.ensure_future(event.wait()) for event in (asked_to_stop, cluster.broken)]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
-        wait.cancel()
+    for task in (*waits, loading):
+        task.cancel()
     if cluster.storage_error is not None:
         click.echo(f"Error: {cluster.storage_error}", err=True)
         return 1
     await cluster.stop()
     return 0
+
+
+async def _settle(cluster: Cluster) -> None:
+    """Once all groups are loaded: collect garbage again, but never look at what the load made."""
+    await cluster.settled()
+    gc.freeze()
+    gc.enable()
 
 
 def _raise_file_limit() -> None:

@@ -1,4 +1,4 @@
-"""How the tests of the admin client talk: a loop that must end clean, and a broker that says what it is told."""
+"""How tests of the admin client talk: a loop that must end clean, and a broker that obeys a script."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def played(
-    cluster: EmbeddedCluster, scene: Callable[[AdminClient], Awaitable[T]], **settings: object
+    cluster: EmbeddedCluster, scene: Callable[[AdminClient], Awaitable[T]], **settings: Any
 ) -> T:
     """Let a client of this cluster play a scene."""
 

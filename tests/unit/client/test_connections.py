@@ -75,7 +75,7 @@ def test_a_stranger_is_named_at_once(says: bytes, expected: str) -> None:
 def test_nobody_listens() -> None:
     async def scene() -> None:
         async with AdminClient(bootstrap_servers="127.0.0.1:1") as admin:
-            with pytest.raises(BrokerUnreachable, match="127.0.0.1:1: connection refused"):
+            with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:1: connection refused"):
                 await admin.list_groups()
 
     run(scene())

@@ -141,7 +141,7 @@ def test_each_group_is_deleted_or_has_its_own_error(cluster: EmbeddedCluster) ->
         assert isinstance(result.errors["missing"], GroupIdNotFound)
         assert "group 'stable'" in str(result.errors["stable"])
         assert admin.requests["DeleteGroups"] == 3
-        with pytest.raises(PartialAnswer, match="group 'stable'.*group 'missing'"):
+        with pytest.raises(PartialAnswer, match=r"group 'stable'.*group 'missing'"):
             result.unwrap()
         listed = await admin.list_groups()
         assert not set(going) & set(listed.items)

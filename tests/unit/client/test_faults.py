@@ -197,7 +197,7 @@ def test_a_hanging_broker_is_left_when_its_groups_are_elsewhere(
         await admin.list_groups()
         await asyncio.to_thread(cluster.pause_broker, 3)
         call = asyncio.ensure_future(CALLS[name](admin))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.6)
         # As after SIGSTOP: connections stay open and silent, and the others take over.
         for group in GROUPS:
             if cluster.coordinator_of(group) == 3:

@@ -140,7 +140,10 @@ def test_a_bad_partition_and_a_missing_group_leave_the_rest_alone(fresh: Embedde
 
 def test_offsets_are_altered_and_deleted(fresh: EmbeddedCluster) -> None:
     async def scene(admin: AdminClient) -> None:
-        wanted = {ORDERS[0]: 7, ORDERS[1]: PartitionOffset(8, 3, "by hand")}
+        wanted: dict[TopicPartition, int | PartitionOffset] = {
+            ORDERS[0]: 7,
+            ORDERS[1]: PartitionOffset(8, 3, "by hand"),
+        }
         changed = await admin.alter_offsets({"reader-1": wanted, "brand-new": {ORDERS[2]: 1}})
         assert changed.complete
         assert set(changed["reader-1"].done) == set(ORDERS[:2])

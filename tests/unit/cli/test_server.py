@@ -1,0 +1,97 @@
+"""`coterie server` as a process: ready lines, mistakes, repair."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coterie.testing import EmbeddedCluster
+
+COTERIE = str(Path(sys.executable).parent / "coterie")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A run that is expected to end by itself."""
+    return subprocess.run(
+        [COTERIE, "server", *arguments], capture_output=True, text=True, check=False, timeout=30
+    )
+
+
+def test_it_says_when_it_is_ready_and_writes_the_address(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    command = [COTERIE, "server", "--brokers", "2", "--port", "0", "--memory"]
+    command += ["--once-ready", str(ready), "--log-format", "json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("coterie is ready: 127.0.0.1:")
+        assert "(2 brokers, in memory)" in line
+        process.terminate()
+        _, errors = process.communicate(timeout=5)
+    assert process.returncode == 0
+    assert ready.read_text().strip() in line
+    for logged in errors.splitlines():
+        assert {"time", "level", "logger", "message"} <= set(json.loads(logged))
+
+
+def test_settings_come_from_a_file_and_the_command_line_wins(tmp_path: Path) -> None:
+    config = tmp_path / "server.properties"
+    config.write_text("# comment\nnum.partitions = 7\n\ncoterie.durability=os\n")
+    done = run("--config", str(config), "--set", "num.partitions=many", "--memory")
+    assert done.returncode == 1
+    assert "num.partitions takes a whole number, not 'many'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--memory", "--data-dir", "x"], 2, "exclude each other"),
+        (["--memory", "--set", "nonsense=1"], 1, "there is no setting 'nonsense'"),
+        (["--memory", "--set", "nonsense"], 1, "is not NAME=VALUE"),
+        (["--memory", "--config", "no-such-file"], 1, "no-such-file cannot be read"),
+        (["--memory", "--brokers", "0"], 1, "at least one broker"),
+        (["--memory", "--repair"], 2, "--repair needs a data directory"),
+    ],
+)
+def test_mistakes_get_one_clear_line(arguments: list[str], code: int, says: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == code
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with EmbeddedCluster() as cluster:
+        port = cluster.bootstrap_servers.split(":")[1]
+        done = run("--memory", "--port", port)
+    assert done.returncode == 1
+    assert "choose another --port" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_damage_is_refused_with_its_place_and_repaired_on_demand(tmp_path: Path) -> None:
+    with EmbeddedCluster(data_dir=tmp_path) as cluster:
+        cluster.scene("empty_group", "g", topic="t")
+        cluster.scene("empty_group", "g", topic="t", offset=43)
+    segment = next(
+        path
+        for path in (tmp_path / "broker-1").glob("__consumer_offsets-*/*.log")
+        if path.stat().st_size
+    )
+    damaged = bytearray(segment.read_bytes())
+    damaged[70] ^= 0xFF
+    segment.write_bytes(damaged)
+    done = run("--data-dir", str(tmp_path), "--port", "0")
+    assert done.returncode == 1
+    assert segment.name in done.stderr
+    assert "--repair" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert run("--data-dir", str(tmp_path), "--repair").returncode == 0
+    with EmbeddedCluster(data_dir=tmp_path):
+        pass
