@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -125,3 +127,28 @@ def join_with_short_session(client: WireClient) -> str:
     sync = SyncGroupRequest("paused", joined.generation_id, member_id, None, "consumer", "range")
     assert client.ask(sync, SyncGroupResponse).error_code == ErrorCode.NONE
     return member_id
+
+
+def test_f26_a_server_out_of_files_recovers_when_they_are_free_again() -> None:
+    with running("--memory") as (process, host, port):
+        held = [socket.create_connection((host, port), timeout=30) for _ in range(20)]
+        _, most = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (8, most))
+        # The kernel takes these; the server cannot accept them, and must not spin or end over it.
+        more = [socket.create_connection((host, port), timeout=30) for _ in range(5)]
+        for each in (*held, *more):
+            each.close()
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (64, most))
+        with WireClient(host, port) as client:
+            assert client.ask(ListGroupsRequest(), ListGroupsResponse).error_code == 0
+
+
+def test_f24_idle_connections_cost_the_active_one_nothing_but_memory() -> None:
+    with EmbeddedCluster() as cluster:
+        host, port = cluster.bootstrap_servers.split(":")
+        idle = [socket.create_connection((host, int(port)), timeout=30) for _ in range(400)]
+        with WireClient(host, int(port)) as client:
+            for _ in range(50):
+                assert client.ask(ListGroupsRequest(), ListGroupsResponse).error_code == 0
+        for each in idle:
+            each.close()

@@ -30,6 +30,7 @@ from coterie.protocol.messages.membership import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from coterie.protocol.records import build_batch
 from coterie.protocol.schema import Request, Response
 from coterie.protocol.versioned import encode_versioned
 from coterie.server.cluster import Cluster
@@ -154,6 +155,21 @@ class Scenes:
         """An empty group whose last commit was long ago."""
         await self._commit(group_id, topic, 42, self._cluster.clock.now_ms() - days * _DAY_MS)
 
+    async def lagging_group(self, group_id: str, topic: str = "orders", lag: int = 100) -> None:
+        """An empty group that is so many records behind in every partition of the topic."""
+        partitions = self._ensure(topic)
+        now = self._cluster.clock.now_ms()
+        ends: dict[int, int] = {}
+        for index in range(partitions):
+            partition = self._cluster.partition(topic, index)
+            if partition is None:
+                raise CoterieError(f"there is no partition {topic}-{index}")
+            records = [(None, b"behind", now, ()) for _ in range(lag)]
+            base_offset, _ = partition.append(build_batch(records).encode())
+            await partition.committer.drain()
+            ends[index] = base_offset + lag
+        await self._commit_each(group_id, topic, {i: end - lag for i, end in ends.items()}, now)
+
     async def stable_group(
         self, group_id: str, topic: str = "orders", members: int = 2
     ) -> list[Member]:
@@ -198,8 +214,13 @@ class Scenes:
         }
 
     async def _commit(self, group_id: str, topic: str, offset: int, timestamp: int) -> None:
+        offsets = dict.fromkeys(range(self._ensure(topic)), offset)
+        await self._commit_each(group_id, topic, offsets, timestamp)
+
+    async def _commit_each(
+        self, group_id: str, topic: str, offsets: dict[int, int], timestamp: int
+    ) -> None:
         """Written as the coordinator writes it, because no request can commit in the past."""
-        partitions = self._ensure(topic)
         partition = self._cluster.offsets_partition(group_id)
         groups = self._cluster.broker(partition.leader).groups
         hosted = groups.find(group_id)
@@ -211,7 +232,7 @@ class Scenes:
                 OffsetCommitValue(offset=offset, commit_timestamp=timestamp),
                 version=3,
             )
-            for index in range(partitions)
+            for index, offset in offsets.items()
         )
         groups.settle(hosted, Outcome(records))
         await partition.committer.drain()

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kafka import KafkaConsumer
+from kafka import TopicPartition as KafkaPartition
 
 from coterie.error_codes import ErrorCode
 from coterie.errors import CoterieError
@@ -73,6 +75,17 @@ def test_scenes_set_groups_in_every_state(three: EmbeddedCluster) -> None:
         "scene-stale": "Empty",
         "scene-rebalancing": "CompletingRebalance",
     }
+
+
+def test_a_lagging_group_is_behind_by_what_was_asked(three: EmbeddedCluster) -> None:
+    three.scene("lagging_group", "behind", topic="slow-topic", lag=7)
+    consumer = KafkaConsumer(
+        bootstrap_servers=three.bootstrap_servers, group_id="behind", auto_offset_reset="earliest"
+    )
+    partitions = [KafkaPartition("slow-topic", i) for i in range(4)]
+    ends = consumer.end_offsets(partitions)
+    assert [ends[each] - (consumer.committed(each) or 0) for each in partitions] == [7] * 4
+    consumer.close()
 
 
 def test_kip181_is_told_to_those_who_can_hear_it(three: EmbeddedCluster) -> None:

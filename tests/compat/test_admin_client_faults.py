@@ -1,0 +1,145 @@
+"""The admin client while brokers of Apache Kafka die, hang and leave; the unit tests have the same on our cluster.
+
+The gap that a broker leaves is filled: its groups are asked for where they go, as soon as they are there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+from coterie.client import AdminClient, Result, TopicPartition
+from tests.kit.kafka import KafkaCluster
+from tests.kit.plugin import require_kafka
+
+T = TypeVar("T")
+
+pytestmark = pytest.mark.kafka
+
+GROUPS = [f"group-{number}" for number in range(30)]
+CALLS: dict[str, Callable[[AdminClient, float], Awaitable[Result[str, object]]]] = {
+    "list": lambda admin, t: admin.list_groups(timeout=t),  # type: ignore[dict-item,return-value]
+    "describe": lambda admin, t: admin.describe_groups(GROUPS, timeout=t),  # type: ignore[dict-item,return-value]
+    "lag": lambda admin, t: admin.lag(GROUPS, timeout=t),  # type: ignore[dict-item,return-value]
+}
+
+
+@pytest.fixture(scope="module", params=["4.3.0", "3.9.1"])
+def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """A cluster of its own: these tests kill brokers. Topics are replicated, so that nothing is lost."""
+    require_kafka(request.param)
+    with KafkaCluster(request.param, 3, {"default.replication.factor": "3"}) as cluster:
+        play(cluster, prepare)
+        yield cluster
+
+
+@pytest.fixture(autouse=True)
+def whole(kafka: KafkaCluster) -> Iterator[None]:
+    """Every test begins with three brokers that coordinate something."""
+    yield
+    for broker in range(3):
+        if not kafka.is_running(broker):
+            kafka.start_broker(broker)
+    play(kafka, balanced)
+
+
+def play(kafka: KafkaCluster, scene: Callable[[AdminClient], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with AdminClient(bootstrap_servers=kafka.bootstrap) as admin:
+            return await scene(admin)
+
+    return asyncio.run(run())
+
+
+async def prepare(admin: AdminClient) -> None:
+    (await admin.create_topics({"orders": 3}, replication_factor=3)).unwrap()
+    partition = TopicPartition("orders", 0)
+    while not (await admin.log_offsets([partition])).complete:  # noqa: ASYNC110 - nobody tells when
+        await asyncio.sleep(0.2)
+    (await admin.alter_offsets({group: {partition: 0} for group in GROUPS})).unwrap()
+
+
+async def balanced(admin: AdminClient) -> None:
+    """Wait until all three are back; leaders go home by themselves only after minutes."""
+    while len(await admin.brokers()) < 3:  # noqa: ASYNC110 - nobody tells when
+        await asyncio.sleep(0.2)
+    (await admin.describe_groups(GROUPS)).unwrap()
+
+
+async def busiest(admin: AdminClient) -> int:
+    """The broker that coordinates the most groups."""
+    found = await admin.find_coordinators(GROUPS)
+    nodes = [each.node_id for each in found]
+    return max(set(nodes), key=nodes.count)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_with_a_broker_killed_the_whole_answer_comes_as_soon_as_it_can(
+    kafka: KafkaCluster, name: str
+) -> None:
+    async def scene(admin: AdminClient) -> None:
+        await admin.list_groups()
+        victim = await busiest(admin)
+        await asyncio.to_thread(kafka.kill_broker, victim)
+        short = await CALLS[name](admin, 1.5)
+        began = time.monotonic()
+        result = await CALLS[name](admin, 60)
+        took = time.monotonic() - began
+        assert result.complete, (result.errors, result.broker_errors)
+        assert set(GROUPS) <= set(result.items)
+        # Kafka misses a broker after 9 s; its groups are with others soon after.
+        assert took < 20
+        print(f"{kafka.version} {name}: partial {len(short)} of 30; whole after {1.5 + took:.1f} s")
+        if not short.complete:
+            assert victim in [each.node_id for each in short.broker_errors]
+
+    play(kafka, scene)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_with_a_broker_stopped_the_whole_answer_comes_as_soon_as_it_can(
+    kafka: KafkaCluster, name: str
+) -> None:
+    async def scene(admin: AdminClient) -> None:
+        await admin.list_groups()
+        victim = await busiest(admin)
+        pid = kafka.pids[victim]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            short = await CALLS[name](admin, 2)
+            assert time.monotonic() - began < 4
+            result = await CALLS[name](admin, 60)
+            took = time.monotonic() - began
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert result.complete, (result.errors, result.broker_errors)
+        assert set(GROUPS) <= set(result.items)
+        assert took < 25
+        print(f"{kafka.version} {name}: partial {len(short)} of 30; whole after {took:.1f} s")
+
+    play(kafka, scene)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_with_a_broker_leaving_in_order_nothing_is_missed(kafka: KafkaCluster, name: str) -> None:
+    async def scene(admin: AdminClient) -> None:
+        await admin.list_groups()
+        victim = await busiest(admin)
+        leaving = asyncio.create_task(asyncio.to_thread(kafka.kill_broker, victim, orderly=True))
+        results = []
+        while not leaving.done():
+            results.append(await CALLS[name](admin, 30))
+        await leaving
+        results.append(await CALLS[name](admin, 30))
+        for result in results:
+            assert result.complete, (result.errors, result.broker_errors)
+            assert set(GROUPS) <= set(result.items)
+
+    play(kafka, scene)
