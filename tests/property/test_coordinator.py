@@ -22,7 +22,9 @@ from hypothesis.stateful import (
 from coterie.coordinator import GroupConfig, Outcome
 from coterie.coordinator.group import ClassicGroup
 from coterie.error_codes import ErrorCode
+from coterie.protocol.codec import encode_element
 from coterie.protocol.group_state import GroupState
+from coterie.protocol.messages.groups import DescribeGroupsResponse
 from coterie.protocol.messages.membership import (
     HeartbeatRequest,
     JoinGroupResponse,
@@ -441,6 +443,15 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @invariant()
     def lists_agree(self) -> None:
         check_lists_agree(self.driver.shard, GROUPS)
+
+    @precondition(lambda self: hasattr(self, "driver"))
+    @invariant()
+    def kept_descriptions_are_fresh(self) -> None:
+        """What is kept encoded must be what would be encoded now, after every step."""
+        shard = self.driver.shard
+        for group_id in GROUPS:
+            now = encode_element(shard.describe_group(group_id, 6), DescribeGroupsResponse, 6)
+            assert shard.describe_encoded(group_id, 6) == now
 
     @precondition(lambda self: hasattr(self, "driver"))
     @invariant()

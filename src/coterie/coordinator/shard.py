@@ -9,7 +9,7 @@ this door.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from coterie.coordinator.administration import NO_OPERATIONS, Administration
 from coterie.coordinator.config import GroupConfig
@@ -24,6 +24,7 @@ from coterie.coordinator.outcome import Outcome, RequestContext, Step
 from coterie.coordinator.phases import Phases, Reason, Subject
 from coterie.coordinator.timers import Deadline
 from coterie.error_codes import ErrorCode
+from coterie.protocol.codec import encode_element
 from coterie.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribedGroup,
@@ -54,6 +55,12 @@ from coterie.protocol.versioned import Undecoded
 __all__ = ["CoordinatorShard"]
 
 
+#: Encoded descriptions that a shard keeps: some hundred bytes each.
+_DESCRIPTIONS: Final = 1_000
+#: Requests that change what a description shows before anything is written.
+_CHANGES_MEMBERS: Final = frozenset({JoinGroupRequest, SyncGroupRequest, LeaveGroupRequest})
+
+
 class CoordinatorShard:
     """The coordinator of one partition's groups."""
 
@@ -61,6 +68,7 @@ class CoordinatorShard:
         "_administration",
         "_clock",
         "_config",
+        "_descriptions",
         "_expiration",
         "_expiration_deadline",
         "_fetch",
@@ -86,6 +94,7 @@ class CoordinatorShard:
         self._expiration = Expiration(self._state, config)
         self._expiration_deadline = Deadline(Subject(Reason.EXPIRATION))
         self._clock = RetentionClock(0.0, 0)
+        self._descriptions: dict[tuple[str, int, int], bytes] = {}
         self._serving = False
         joining = Joining(self._state, self._phases, config)
         membership = Membership(self._state, self._phases)
@@ -111,6 +120,8 @@ class CoordinatorShard:
 
     def handle(self, request: Request, context: RequestContext) -> Outcome:
         """Answer a request that is about groups of this shard alone, or park it."""
+        if self._descriptions and type(request) in _CHANGES_MEMBERS:
+            self._descriptions.clear()
         return self._handlers[type(request)](request, context)
 
     def list_groups(self, request: ListGroupsRequest) -> list[ListedGroup]:
@@ -122,6 +133,23 @@ class CoordinatorShard:
     ) -> DescribedGroup:
         """One classic group, or that there is none."""
         return self._administration.describe(group_id, version, authorized_operations)
+
+    def describe_encoded(
+        self, group_id: str, version: int, authorized_operations: int = NO_OPERATIONS
+    ) -> bytes:
+        """The same as an element of a DescribeGroupsResponse; kept until the group changes.
+
+        Tools ask about the same groups again and again, and most of them are as they were.
+        """
+        key = (group_id, version, authorized_operations)
+        known = self._descriptions.get(key)
+        if known is None:
+            group = self.describe_group(group_id, version, authorized_operations)
+            known = encode_element(group, DescribeGroupsResponse, version)
+            if len(self._descriptions) >= _DESCRIPTIONS:
+                self._descriptions.clear()
+            self._descriptions[key] = known
+        return known
 
     def delete_groups(self, group_ids: Iterable[str]) -> Outcome:
         """Delete groups of this shard; the response is a DeleteGroupsResponse about these alone."""
@@ -153,6 +181,7 @@ class CoordinatorShard:
         An iterator, because each outcome is to be written and replayed before the next is asked for.
         """
         while (deadline := self._phases.timers.pop_due(monotonic)) is not None:
+            self._descriptions.clear()
             subject = deadline.subject
             if subject.reason is Reason.EXPIRATION:
                 yield from self._expire(monotonic, now_ms)
@@ -178,16 +207,20 @@ class CoordinatorShard:
 
     def replay(self, key: RecordKey | Undecoded, value: RecordValue | Undecoded | None) -> None:
         """Apply a record that is in the log, at load or right after it was written."""
+        if self._descriptions:
+            self._descriptions.clear()
         self._state.replay(key, value)
 
     def replay_transactional(
         self, producer_id: int, key: RecordKey | Undecoded, value: RecordValue | Undecoded | None
     ) -> None:
         """Apply a record of a transactional batch."""
+        self._descriptions.clear()
         self._state.replay_transactional(producer_id, key, value)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Apply a transaction's marker."""
+        self._descriptions.clear()
         self._state.end_transaction(producer_id, commit=commit)
 
     @property
@@ -208,6 +241,7 @@ class CoordinatorShard:
         """
         self._serving = True
         self._clock = RetentionClock(monotonic, now_ms)
+        self._descriptions.clear()
         self._schedule_expiration(monotonic)
         step = Step(monotonic, now_ms)
         for group in self._state.groups.values():

@@ -28,12 +28,20 @@ from coterie.protocol.schema import (
 from coterie.protocol.source import Compiled, Source
 from coterie.protocol.types import Number
 
-__all__ = ["compile_encoder"]
+__all__ = ["compile_element_encoder", "compile_encoder"]
 
 
-def compile_encoder(cls: type[Message], version: int) -> Compiled:
-    """`codec(message, out)` puts the pieces of the message into the list `out`."""
-    return _EncoderWriter(cls, version).write(cls)
+def compile_encoder(cls: type[Message], version: int, *, ready: str = "") -> Compiled:
+    """`codec(message, out)` puts the pieces of the message into the list `out`.
+
+    `ready` names an array of the message whose elements are bytes already.
+    """
+    return _EncoderWriter(cls, version, ready).write(cls)
+
+
+def compile_element_encoder(cls: type[Message], version: int, element: type[Struct]) -> Compiled:
+    """The same for one element of an array of the message."""
+    return _EncoderWriter(cls, version, "").write(element)
 
 
 def _text_length(length: int) -> bytes:
@@ -106,8 +114,9 @@ def _differs(item: str, default: object, source: Source) -> str:
 class _EncoderWriter:
     """Local names in the code: m the message, out its pieces, add(piece), s encoded text, n a length."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, ready: str) -> None:
         self.version = version
+        self.ready = ready
         self.title = f"{cls.__name__} v{version}"
         self.flexible = version in cls.__flexible__
         self.source = Source()
@@ -124,7 +133,7 @@ class _EncoderWriter:
         )
         self.run: list[tuple[str, str]] = []
 
-    def write(self, cls: type[Message]) -> Compiled:
+    def write(self, cls: type[Struct]) -> Compiled:
         with self.source.block("def codec(m, out):"):
             self.source.line("add = out.append")
             self.struct(cls, "m", _Target("out", "add"))
@@ -141,6 +150,10 @@ class _EncoderWriter:
                     self.refuse(field, value)
                 elif field.tag is not None:
                     tagged.append(field)
+                elif field.name == self.ready:
+                    self.ready = ""  # it is the outermost one that is meant
+                    self.count(f"{value}.{field.name}", to)
+                    self.source.line(f"{to.out} += {value}.{field.name}")
                 elif field in familiar:
                     self.flush(to)
                     self.source.line(f"{to.add}(FAMILIAR[{value}.{field.name}])")
@@ -314,13 +327,17 @@ class _EncoderWriter:
         self.source.line(f"{to.add}({name}({', '.join(value for value, _ in self.run)}))")
         self.run = []
 
-    def array(self, element: WireType, value: str, to: _Target) -> None:
+    def count(self, value: str, to: _Target) -> None:
+        """How many elements follow."""
         if self.flexible:
             self.flush(to)
             self.length(value, to, "compact_count")
         else:
             self.run.append((f"len({value})", "i"))
             self.flush(to)
+
+    def array(self, element: WireType, value: str, to: _Target) -> None:
+        self.count(value, to)
         if isinstance(element, Number):
             self.source.line(f'{to.add}(pack(f">{{len({value})}}{element.letter}", *{value}))')
             return

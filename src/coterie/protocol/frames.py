@@ -24,6 +24,7 @@ __all__ = [
     "encode_request",
     "encode_response",
     "frame",
+    "frame_response",
 ]
 
 #: As large as a broker accepts by default (socket.request.max.bytes); a server should set far less.
@@ -167,8 +168,13 @@ def decode_request(data: bytes) -> RequestFrame:
 def encode_response(response: Response, version: int, *, correlation_id: int) -> bytes:
     """A whole frame: size, header, body."""
     api = _APIS[type(response).__key__]
+    return frame_response(api, encode(response, version), version, correlation_id=correlation_id)
+
+
+def frame_response(api: ApiKey, body: bytes, version: int, *, correlation_id: int) -> bytes:
+    """A whole frame around a response that is bytes already."""
     header = ResponseHeader(correlation_id=correlation_id)
-    return frame(encode(header, api.response_header_version(version)) + encode(response, version))
+    return frame(encode(header, api.response_header_version(version)) + body)
 
 
 def decode_response(api: ApiKey, version: int, data: bytes) -> tuple[int, Response]:

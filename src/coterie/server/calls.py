@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from coterie.protocol.api import ApiKey
-from coterie.protocol.frames import encode_response
+from coterie.protocol.frames import encode_response, frame_response
 from coterie.protocol.messages.headers import RequestHeader
 from coterie.protocol.messages.membership import JoinGroupResponse
 from coterie.protocol.schema import Request, Response
@@ -60,6 +60,11 @@ class Call:
             # A join that failed has no protocol; from version 7 on that can be said (KIP-559).
             response = msgspec.structs.replace(response, protocol_name=None)
         return encode_response(response, self.version, correlation_id=self.header.correlation_id)
+
+    def frame(self, body: bytes) -> bytes:
+        """An answer whose body is bytes already."""
+        correlation_id = self.header.correlation_id
+        return frame_response(self.api, body, self.version, correlation_id=correlation_id)
 
     def answer(self, response: Response) -> None:
         """Answer now; the bytes leave when all earlier requests of the connection are answered."""

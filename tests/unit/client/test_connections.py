@@ -147,6 +147,22 @@ def test_garbage_ends_the_connection_and_the_next_call_gets_a_new_one(kind: str)
     run(scene())
 
 
+def test_a_request_that_takes_too_long_ends_its_connection() -> None:
+    async def scene() -> None:
+        broker = ScriptedBroker(DescribeGroups=lambda _: None)
+        async with (
+            broker,
+            AdminClient(bootstrap_servers=broker.address, request_timeout_ms=200) as admin,
+        ):
+            call = asyncio.ensure_future(admin.describe_groups(["a"], timeout=10))
+            await asyncio.sleep(0.1)
+            broker.handlers["DescribeGroups"] = _good
+            assert (await call).complete
+            assert broker.connections == 2
+
+    run(scene())
+
+
 def test_garbage_from_one_broker_is_that_brokers_error() -> None:
     async def scene() -> None:
         async with (

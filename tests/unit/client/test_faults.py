@@ -9,8 +9,14 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from coterie.client import AdminClient, Result, TopicPartition
-from coterie.errors import DeadlineExceeded, PartialAnswer
-from coterie.protocol.messages.cluster import FindCoordinatorRequest
+from coterie.errors import DeadlineExceeded, KafkaError, PartialAnswer, UnsupportedVersion
+from coterie.protocol.messages.cluster import (
+    FindCoordinatorRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from coterie.protocol.messages.groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -183,6 +189,11 @@ def test_a_hanging_broker_is_reported_at_the_deadline_and_delays_nobody(
             assert set(result.items) == set(GROUPS) - theirs, name
             assert not result.complete
             assert 3 in [each.node_id for each in result.broker_errors], name
+            if name == "lag":
+                # Of two of three brokers the ends of the logs are known all the same.
+                rows = [row for item in result for row in item.partitions]  # type: ignore[attr-defined]
+                known = {row.partition.partition for row in rows if row.error is None}
+                assert 2 <= len(known) < 4
         await asyncio.to_thread(cluster.resume_broker, 3)
         assert (await admin.list_groups()).complete
 
@@ -306,6 +317,56 @@ def test_a_broker_that_forgets_a_group_in_its_answer_is_told_so() -> None:
         async with broker, AdminClient(bootstrap_servers=broker.address) as admin:
             described = await admin.describe_groups(["a"])
             assert "leaves it out" in str(described.errors["a"])
+
+    run(scene())
+
+
+def test_a_broker_that_knows_of_no_brokers_is_asked_again() -> None:
+    async def scene() -> None:
+        broker = ScriptedBroker(ListGroups=lambda _: ListGroupsResponse())
+        async with broker, AdminClient(bootstrap_servers=broker.address) as admin:
+            broker.peers = []
+            with pytest.raises(DeadlineExceeded, match="the brokers: no answer within"):
+                await admin.list_groups(timeout=0.3)
+            asyncio.get_running_loop().call_later(0.2, broker.peers.append, broker)
+            assert (await admin.list_groups()).complete
+
+    run(scene())
+
+
+def test_groups_whose_coordinator_is_nobody_are_missed_aloud() -> None:
+    def metadata(_: object) -> MetadataResponse:
+        rows = tuple(MetadataResponsePartition(0, index, index) for index in (1, -1))
+        topic = MetadataResponseTopic(name="__consumer_offsets", partitions=rows)
+        me = MetadataResponseBroker(1, "127.0.0.1", broker.port)
+        return MetadataResponse(brokers=(me,), topics=(topic,))
+
+    broker = ScriptedBroker(ListGroups=lambda _: ListGroupsResponse(), Metadata=metadata)
+
+    async def scene() -> None:
+        async with broker, AdminClient(bootstrap_servers=broker.address) as admin:
+            listed = await admin.list_groups(timeout=0.5)
+            assert list(listed.errors) == ["__consumer_offsets--1"]
+            with pytest.raises(KafkaError, match="it has no leader, and its groups are in no list"):
+                listed.unwrap()
+
+    run(scene())
+
+
+def test_an_api_that_is_not_served_is_named() -> None:
+    async def scene() -> None:
+        async with (
+            ScriptedBroker() as broker,
+            AdminClient(bootstrap_servers=broker.address) as admin,
+        ):
+            with pytest.raises(UnsupportedVersion, match="serves ListGroups not at all"):
+                await admin.list_groups()
+            described = await admin.describe_groups(["a"])
+            with pytest.raises(UnsupportedVersion, match=f"{broker.address} serves DescribeGroups"):
+                described.unwrap()
+            deleted = await admin.delete_groups(["a"])
+            with pytest.raises(UnsupportedVersion, match="serves DeleteGroups not at all"):
+                deleted.unwrap()
 
     run(scene())
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from coterie.errors import InvalidMessage, ProtocolError, UnsupportedVersion
-from coterie.protocol.codec import decode, decode_prefix, encode
+from coterie.protocol.codec import (
+    decode,
+    decode_prefix,
+    encode,
+    encode_element,
+    encode_with_elements,
+)
 from coterie.protocol.messages.cluster import FindCoordinatorRequest, MetadataRequest
 from coterie.protocol.messages.groups import (
     DeleteGroupsRequest,
@@ -137,6 +143,15 @@ def test_repeated_strings_are_read_right_when_they_stop_repeating() -> None:
         )
     )
     assert decode(ListGroupsResponse, encode(response, 5), 5) == response
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_elements_may_be_encoded_beforehand(version: int) -> None:
+    groups = tuple(ListedGroup(f"g{i}", "consumer", "Größe", "classic") for i in range(200))
+    whole = ListGroupsResponse(throttle_time_ms=5, error_code=15, groups=groups)
+    elements = [encode_element(group, ListGroupsResponse, version) for group in groups]
+    bare = ListGroupsResponse(throttle_time_ms=5, error_code=15)
+    assert encode_with_elements(bare, version, "groups", elements) == encode(whole, version)
 
 
 def test_requests_have_a_budget_of_elements_and_the_caller_may_set_it() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from coterie.coordinator.outcome import Outcome
 from coterie.error_codes import ErrorCode
+from coterie.protocol.codec import encode_element, encode_with_elements
 from coterie.protocol.messages.groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -44,6 +45,7 @@ __all__ = ["about_one_group", "delete_groups", "describe_groups", "list_groups",
 #: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all that can be done to a group.
 _ALL_GROUP_OPERATIONS: Final = sum(1 << code for code in (3, 6, 8, 10, 11))
 _NOT_ASKED: Final = -(2**31)
+_NO_GROUPS: Final = DescribeGroupsResponse()
 #: Groups that are listed in one turn of the event loop: some milliseconds.
 _AT_ONCE: Final = 5_000
 _MANY_GROUPS_FROM: Final = 8  # OffsetFetch, KIP-709
@@ -100,15 +102,17 @@ def describe_groups(broker: Broker, call: Call, request: DescribeGroupsRequest) 
     """DescribeGroups 0-6, with KIP-181's fields."""
     operations = _ALL_GROUP_OPERATIONS if request.include_authorized_operations else _NOT_ASKED
     asked: list[HostedShard] = []
-    groups: list[DescribedGroup] = []
+    groups: list[bytes] = []
     for group_id in request.groups:
         hosted = broker.groups.find(group_id)
         if isinstance(hosted, ErrorCode):
-            groups.append(DescribedGroup(error_code=hosted, group_id=group_id))
+            refused = DescribedGroup(error_code=hosted, group_id=group_id)
+            groups.append(encode_element(refused, DescribeGroupsResponse, call.version))
         else:
             asked.append(hosted)
-            groups.append(hosted.shard.describe_group(group_id, call.version, operations))
-    broker.groups.answer_reads(call, asked, DescribeGroupsResponse(groups=tuple(groups)))
+            groups.append(hosted.shard.describe_encoded(group_id, call.version, operations))
+    body = encode_with_elements(_NO_GROUPS, call.version, "groups", groups)
+    broker.groups.answer_encoded(call, asked, call.frame(body))
     return None
 
 
