@@ -72,10 +72,12 @@ async def prepare(admin: AdminClient) -> None:
 
 
 async def balanced(admin: AdminClient) -> None:
-    """Wait until all three are back and coordinate something."""
+    """Wait until all three are back, have everything, and coordinate something."""
     while True:
         found = await admin.find_coordinators(GROUPS)
-        if len({each.node_id for each in found}) == 3:
+        topics = await admin.describe_topics(["orders", "__consumer_offsets"])
+        in_sync = {len(each.in_sync) for topic in topics for each in topic.partitions}
+        if len({each.node_id for each in found}) == 3 and in_sync == {3}:
             break
         await asyncio.sleep(0.2)
     (await admin.describe_groups(GROUPS)).unwrap()

@@ -3,5 +3,46 @@
 from __future__ import annotations
 
 from coterie.client.admin import AdminClient
+from coterie.client.network import Node
+from coterie.client.reset import PlannedOffset, ResetPlan, To
+from coterie.client.results import (
+    BrokerFailure,
+    Done,
+    GroupChange,
+    GroupDescription,
+    GroupLag,
+    GroupListing,
+    GroupOffsets,
+    LogOffset,
+    Member,
+    PartitionLag,
+    PartitionOffset,
+    Result,
+    TopicDescription,
+    TopicPartition,
+)
+from coterie.protocol.group_state import GroupState, GroupType
 
-__all__ = ["AdminClient"]
+__all__ = [
+    "AdminClient",
+    "BrokerFailure",
+    "Done",
+    "GroupChange",
+    "GroupDescription",
+    "GroupLag",
+    "GroupListing",
+    "GroupOffsets",
+    "GroupState",
+    "GroupType",
+    "LogOffset",
+    "Member",
+    "Node",
+    "PartitionLag",
+    "PartitionOffset",
+    "PlannedOffset",
+    "ResetPlan",
+    "Result",
+    "To",
+    "TopicDescription",
+    "TopicPartition",
+]

@@ -22,7 +22,7 @@ from coterie.protocol.messages.cluster import (
     MetadataResponseTopic,
 )
 
-__all__ = ["Coordinators", "Leaders"]
+__all__ = ["Controller", "Coordinators", "Leaders"]
 
 
 class Coordinators:
@@ -182,3 +182,28 @@ class Leaders:
 
 def _leaders(topic: MetadataResponseTopic) -> dict[int, int]:
     return {each.partition_index: each.leader_id for each in topic.partitions}
+
+
+class Controller:
+    """The broker that creates and deletes topics. Newer brokers pass such requests on; older ones do not."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._known: Node | None = None
+
+    def forget(self, keys: Iterable[str]) -> None:  # noqa: ARG002 - one broker for all topics
+        self._known = None
+
+    def name(self, key: str) -> str:
+        return f"topic {key!r}"
+
+    async def find(
+        self, keys: Iterable[str], deadline: Deadline
+    ) -> tuple[dict[str, Node], dict[str, KafkaError]]:
+        if self._known is None:
+            await self._network.refresh(deadline)
+            self._known = self._network.nodes.get(self._network.controller_id)
+        if self._known is None:
+            code = ErrorCode.NOT_CONTROLLER
+            return {}, {key: kafka_error(code, self.name(key), "no controller") for key in keys}
+        return dict.fromkeys(keys, self._known), {}

@@ -1,17 +1,21 @@
 """Listing: every broker asked for its own groups, until all of them have answered or the time is up.
 
 A list is whole if every broker has answered and every partition of the offsets topic has a leader: the
-groups of one without a leader are in no broker's list.
+groups of one without a leader are in no broker's list. If it took long, it is whole only if the leaders are
+still the same: the groups of a partition that moves may have been in nobody's list when they were asked. A
+new leader lists nothing of it, and says nothing, until it has begun to load; see coterie.client.probing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Collection
 from typing import Final
 
 from coterie.client.coordinators import Coordinators
 from coterie.client.network import PATIENCE_SECONDS, Deadline, Network, Node, end_task
+from coterie.client.probing import hosted
 from coterie.client.results import BrokerFailure, GroupListing, Result
 from coterie.error_codes import ErrorCode
 from coterie.errors import (
@@ -29,6 +33,8 @@ __all__ = ["Listing"]
 
 _STATES_FROM: Final = 4  # KIP-518
 _TYPES_FROM: Final = 5  # KIP-848
+#: In less time than this nothing moves; a list that took longer is checked by one more request.
+_QUICK_SECONDS: Final = 0.5
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
@@ -50,43 +56,65 @@ class Listing:
         self._causes: dict[Node, CoterieError] = {}
         #: Brokers whose answer is an error that will not go away by asking again.
         self._refused: set[Node] = set()
-        self._leaderless: set[int] = set()
+        #: The leaders of the offsets topic's partitions: the coordinators of the groups in them.
+        self._leaders: dict[int, int] = {}
+        #: Whether coordinators have moved and may not be ready to list what they were given.
+        self._settling = False
 
     async def run(self) -> Result[str, GroupListing]:
         nodes = await self._brokers()
+        began = time.monotonic()
         tries = 0
         while True:
-            await self._ask([node for node in nodes if self._wanted(node)])
-            missing = any(self._wanted(node) for node in nodes) or self._leaderless
-            if not missing or not await self._deadline.pause(tries):
+            if not self._settling or await self._settled():
+                self._settling = False
+                await self._ask([node for node in nodes if self._wanted(node)])
+                slow = tries or time.monotonic() - began > _QUICK_SECONDS
+                if slow and await self._changed(nodes):
+                    self._answers.clear()
+                    self._settling = True
+                    nodes = list(self._network.nodes.values())
+                elif not self._leaderless and not any(self._wanted(node) for node in nodes):
+                    return self._result(nodes)
+            if not await self._deadline.pause(tries):
+                await self._ask([node for node in nodes if self._wanted(node)])
                 return self._result(nodes)
             tries += 1
-            nodes = await self._look_again(nodes)
+
+    async def _settled(self) -> bool:
+        """Whether all coordinators are ready, those included that became one since."""
+        try:
+            await self._brokers()
+        except CoterieError:
+            return False
+        return await hosted(self._network, self._leaders, self._deadline)
 
     def _wanted(self, node: Node) -> bool:
         return node not in self._answers and node not in self._refused
 
+    @property
+    def _leaderless(self) -> list[int]:
+        nodes = self._network.nodes
+        return sorted(index for index, leader in self._leaders.items() if leader not in nodes)
+
     async def _brokers(self) -> list[Node]:
         """Asked anew for every list: a broker that is not known would be missed without a word."""
         answer = await self._network.refresh(self._deadline, (_OFFSETS_TOPIC,))
-        self._leaderless = {
-            partition.partition_index
+        self._leaders = {
+            partition.partition_index: partition.leader_id
             for topic in answer.topics
             for partition in topic.partitions
-            if partition.leader_id not in self._network.nodes
         }
         return list(self._network.nodes.values())
 
-    async def _look_again(self, before: list[Node]) -> list[Node]:
-        """The brokers as they are now. If one is gone its groups are with others now: ask all again."""
-        leaderless = self._leaderless
+    async def _changed(self, before: list[Node]) -> bool:
+        """Whether brokers or coordinators are others than before: then all have to be asked again."""
+        leaders = self._leaders
         try:
             now = await self._brokers()
         except CoterieError:
-            return before
-        if set(now) != set(before) or leaderless != self._leaderless:
-            self._answers.clear()
-        return now
+            return False
+        return set(now) != set(before) or leaders != self._leaders
 
     async def _ask(self, nodes: list[Node]) -> None:
         loop = asyncio.get_running_loop()
@@ -180,7 +208,13 @@ class Listing:
 
     def _holes(self) -> dict[str, CoterieError]:
         """Partitions of the offsets topic whose groups nobody could list."""
-        names = [f"{_OFFSETS_TOPIC}-{index}" for index in sorted(self._leaderless)]
+        names = [f"{_OFFSETS_TOPIC}-{index}" for index in self._leaderless]
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         text = "it has no leader, and its groups are in no list"
-        return {name: kafka_error(code, f"partition {name}", text) for name in names}
+        holes: dict[str, CoterieError] = {
+            name: kafka_error(code, f"partition {name}", text) for name in names
+        }
+        if self._settling:
+            text = "coordinators have moved and are not all ready; groups may be missing"
+            holes[_OFFSETS_TOPIC] = kafka_error(code, f"topic {_OFFSETS_TOPIC}", text)
+        return holes

@@ -99,6 +99,7 @@ class Network:
         self._open: dict[Address, Connection] = {}
         self._opening: dict[Address, asyncio.Task[Connection]] = {}
         self._closed = False
+        self._connected_once = False
 
     # -- connections ----------------------------------------------------------------------------------
 
@@ -134,6 +135,7 @@ class Network:
             timeout=settings.connection_setup_timeout_ms / 1000,
         )
         self._open[key] = connection
+        self._connected_once = True
         return connection
 
     async def to(self, node: Node, deadline: Deadline) -> Connection:
@@ -166,7 +168,8 @@ class Network:
         check: Callable[[Connection], None] | None = None,
         at_most: int = 32767,
     ) -> R:
-        seconds = min(deadline.left, self.settings.request_timeout_ms / 1000)
+        longest = self.settings.request_timeout_ms / 1000
+        seconds = min(deadline.left, longest)
         try:
             async with asyncio.timeout(seconds):
                 connection = await self.connect(*address)
@@ -176,7 +179,11 @@ class Network:
                 return await connection.ask(request, expect, version)
         except TimeoutError:
             place = ":".join(map(str, address))
-            raise BrokerUnreachable(f"{place} did not answer within {seconds:.3g} s") from None
+            error = BrokerUnreachable(f"{place} did not answer within {seconds:.3g} s")
+            if seconds == longest and address in self._open:
+                # Not only this caller's patience has ended: the next one gets a new connection.
+                self._open[address].close(error)
+            raise error from None
 
     async def close(self) -> None:
         self._closed = True
@@ -201,7 +208,14 @@ class Network:
             None if topics is None else tuple(MetadataRequestTopic(name=each) for each in topics)
         )
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-        answer = await self.any(request, MetadataResponse, deadline)
+        tries = 0
+        # A broker that has just started may know of none, itself included: that is no answer.
+        while not (answer := await self.any(request, MetadataResponse, deadline)).brokers:
+            tries += 1
+            if not await deadline.pause(tries - 1):
+                raise deadline.exceeded(
+                    "the brokers", "a broker answered that there are none", tries
+                )
         self.nodes = {
             each.node_id: Node(each.node_id, each.host, each.port) for each in answer.brokers
         }
@@ -242,7 +256,7 @@ class Network:
         strangers = [each for each in causes if isinstance(each, ProtocolError)]
         if len(strangers) == len(causes) and strangers:
             raise strangers[0]
-        if not self.nodes and causes:
+        if not self._connected_once and causes:
             raise BrokerUnreachable(f"no broker can be reached: {_sentence(causes)}")
 
     def _candidates(self) -> list[Address]:

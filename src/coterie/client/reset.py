@@ -54,16 +54,16 @@ class To(msgspec.Struct, frozen=True):
         return cls("shift", by)
 
     @classmethod
-    def datetime(cls, moment: datetime) -> To:
+    def time(cls, moment: datetime) -> To:
         """The first record of that moment or later; without a zone the moment is in UTC, as in Kafka."""
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return cls("time", round(moment.timestamp() * 1000))
 
     @classmethod
-    def duration(cls, ago: timedelta, now: datetime) -> To:
+    def duration(cls, ago: timedelta, now: datetime | None = None) -> To:
         """The first record that is no older than this."""
-        return cls.datetime(now - ago)
+        return cls.time((now or datetime.now(UTC)) - ago)
 
     @classmethod
     def group(cls, group_id: str) -> To:

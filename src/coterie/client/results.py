@@ -17,6 +17,7 @@ from coterie.protocol.group_state import GroupState, GroupType
 
 __all__ = [
     "BrokerFailure",
+    "Done",
     "GroupChange",
     "GroupDescription",
     "GroupLag",
@@ -119,6 +120,12 @@ class Result(Generic[K, T]):
         """The items as an Arrow table; needs pyarrow."""
         # By name: only those who want tables pay for it, and it may not be installed.
         return import_module("pyarrow").Table.from_pylist(self.to_dicts())
+
+
+class Done(msgspec.Struct, frozen=True, gc=False):
+    """Something that was done to a thing of this name: deleted, created, removed."""
+
+    name: str
 
 
 class GroupListing(msgspec.Struct, frozen=True, gc=False):

@@ -1,0 +1,241 @@
+"""The admin client for code that blocks: the same calls, run by a loop in a thread of its own.
+
+A thread of its own, so that it works where a loop is running already, as in a notebook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Collection, Coroutine, Iterable, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from coterie.client.admin import AdminClient
+from coterie.client.network import Node
+from coterie.client.reset import ResetPlan, To
+from coterie.client.results import (
+    Done,
+    GroupChange,
+    GroupDescription,
+    GroupLag,
+    GroupListing,
+    GroupOffsets,
+    LogOffset,
+    PartitionOffset,
+    Result,
+    TopicDescription,
+    TopicPartition,
+)
+from coterie.errors import BrokerUnreachable
+from coterie.protocol.group_state import GroupState, GroupType
+
+__all__ = ["BlockingAdminClient"]
+
+T = TypeVar("T")
+
+
+class BlockingAdminClient:
+    """See AdminClient: every call here is its call there, waited for."""
+
+    def __init__(self, admin: AdminClient) -> None:
+        self._admin = admin
+        self._loop = asyncio.new_event_loop()
+        # A daemon, so that a script that forgets `close` can still end.
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="coterie-admin", daemon=True
+        )
+        self._thread.start()
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close connections and end the thread; a second time does nothing."""
+        if self._closed:
+            return
+        self._run(self._admin.close())
+        self._closed = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __repr__(self) -> str:
+        return repr(self._admin).replace("AdminClient", "BlockingAdminClient", 1)
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._closed:
+            work.close()
+            raise BrokerUnreachable("the client is closed; use it inside its `with` block")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            # Ctrl-C ends the waiting; what was waited for has to end as well.
+            future.cancel()
+            raise
+
+    @property
+    def requests(self) -> Counter[str]:
+        """How many answers there were to requests of each API."""
+        return self._admin.requests
+
+    @property
+    def single_lookups(self) -> int:
+        return self._admin.single_lookups
+
+    @property
+    def cluster_id(self) -> str | None:
+        return self._admin.cluster_id
+
+    # -- groups ---------------------------------------------------------------------------------------
+
+    def list_groups(
+        self,
+        *,
+        states: Collection[GroupState | str] | None = None,
+        types: Collection[GroupType | str] | None = None,
+        protocol_types: Collection[str] | None = None,
+        client_side: bool = False,
+        timeout: float | None = None,
+    ) -> Result[str, GroupListing]:
+        return self._run(
+            self._admin.list_groups(
+                states=states,
+                types=types,
+                protocol_types=protocol_types,
+                client_side=client_side,
+                timeout=timeout,
+            )
+        )
+
+    def describe_groups(
+        self,
+        groups: Iterable[str],
+        *,
+        authorized_operations: bool = False,
+        timeout: float | None = None,
+    ) -> Result[str, GroupDescription]:
+        return self._run(
+            self._admin.describe_groups(
+                groups, authorized_operations=authorized_operations, timeout=timeout
+            )
+        )
+
+    def delete_groups(
+        self, groups: Iterable[str], *, timeout: float | None = None
+    ) -> Result[str, Done]:
+        return self._run(self._admin.delete_groups(groups, timeout=timeout))
+
+    def find_coordinators(
+        self, groups: Iterable[str], *, timeout: float | None = None
+    ) -> Result[str, Node]:
+        return self._run(self._admin.find_coordinators(groups, timeout=timeout))
+
+    def remove_members(
+        self,
+        group: str,
+        *,
+        member_ids: Collection[str] = (),
+        instance_ids: Collection[str] = (),
+        reason: str = "removed by an administrator",
+        timeout: float | None = None,
+    ) -> Result[str, Done]:
+        return self._run(
+            self._admin.remove_members(
+                group,
+                member_ids=member_ids,
+                instance_ids=instance_ids,
+                reason=reason,
+                timeout=timeout,
+            )
+        )
+
+    # -- offsets --------------------------------------------------------------------------------------
+
+    def list_offsets(
+        self, groups: Iterable[str], *, stable: bool = False, timeout: float | None = None
+    ) -> Result[str, GroupOffsets]:
+        return self._run(self._admin.list_offsets(groups, stable=stable, timeout=timeout))
+
+    def lag(
+        self, groups: Iterable[str], *, log_start: bool = False, timeout: float | None = None
+    ) -> Result[str, GroupLag]:
+        return self._run(self._admin.lag(groups, log_start=log_start, timeout=timeout))
+
+    def alter_offsets(
+        self,
+        offsets: Mapping[str, Mapping[TopicPartition, int | PartitionOffset]],
+        *,
+        timeout: float | None = None,
+    ) -> Result[str, GroupChange]:
+        return self._run(self._admin.alter_offsets(offsets, timeout=timeout))
+
+    def delete_offsets(
+        self, partitions: Mapping[str, Iterable[TopicPartition]], *, timeout: float | None = None
+    ) -> Result[str, GroupChange]:
+        return self._run(self._admin.delete_offsets(partitions, timeout=timeout))
+
+    def plan_reset(
+        self,
+        group: str,
+        to: To,
+        *,
+        topics: Iterable[str | TopicPartition] | None = None,
+        timeout: float | None = None,
+    ) -> ResetPlan:
+        return self._run(self._admin.plan_reset(group, to, topics=topics, timeout=timeout))
+
+    def reset_offsets(
+        self, plan: ResetPlan, *, timeout: float | None = None
+    ) -> Result[str, GroupChange]:
+        return self._run(self._admin.reset_offsets(plan, timeout=timeout))
+
+    # -- topics and brokers ---------------------------------------------------------------------------
+
+    def brokers(self, *, timeout: float | None = None) -> list[Node]:
+        return self._run(self._admin.brokers(timeout=timeout))
+
+    def describe_topics(
+        self, topics: Iterable[str] | None = None, *, timeout: float | None = None
+    ) -> Result[str, TopicDescription]:
+        return self._run(self._admin.describe_topics(topics, timeout=timeout))
+
+    def create_topics(
+        self,
+        topics: Mapping[str, int],
+        *,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Result[str, Done]:
+        return self._run(
+            self._admin.create_topics(
+                topics, replication_factor=replication_factor, configs=configs, timeout=timeout
+            )
+        )
+
+    def delete_topics(
+        self, topics: Iterable[str], *, timeout: float | None = None
+    ) -> Result[str, Done]:
+        return self._run(self._admin.delete_topics(topics, timeout=timeout))
+
+    def log_offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        at: str | datetime | int = "latest",
+        *,
+        timeout: float | None = None,
+    ) -> Result[TopicPartition, LogOffset]:
+        return self._run(self._admin.log_offsets(partitions, at, timeout=timeout))

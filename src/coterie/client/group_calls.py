@@ -1,0 +1,233 @@
+"""The calls about groups: list, describe, delete, find their coordinators, remove members."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+from typing import TypeVar
+
+from coterie.client.base import ClientBase
+from coterie.client.describing import Describer
+from coterie.client.listing import Listing
+from coterie.client.network import Deadline, Node
+from coterie.client.results import Done, GroupDescription, GroupListing, Result
+from coterie.client.routing import Failure, Routed
+from coterie.error_codes import ErrorCode
+from coterie.errors import CoterieError, InvalidArgument, UnsupportedVersion, kafka_error
+from coterie.protocol.group_state import GroupState, GroupType
+from coterie.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    ListGroupsRequest,
+)
+from coterie.protocol.messages.membership import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+
+__all__ = ["GroupCalls"]
+
+E = TypeVar("E", bound=StrEnum)
+_Members = tuple[MemberIdentity, ...]
+
+
+class GroupCalls(ClientBase):
+    """A part of AdminClient."""
+
+    async def list_groups(
+        self,
+        *,
+        states: Collection[GroupState | str] | None = None,
+        types: Collection[GroupType | str] | None = None,
+        protocol_types: Collection[str] | None = None,
+        client_side: bool = False,
+        timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
+    ) -> Result[str, GroupListing]:
+        """All groups of the cluster, or those in some states, of some types, of some protocols.
+
+        Brokers filter by state and type. One that is too old for that is an error, unless
+        `client_side` allows to describe all groups and to filter here.
+        """
+        wanted_states = _choice(GroupState, "states", states)
+        wanted_types = _choice(GroupType, "types", types)
+        if (
+            protocol_types is not None
+            and not isinstance(protocol_types, str)
+            and not protocol_types
+        ):
+            raise InvalidArgument("protocol_types is empty, and would list nothing; leave it out")
+        deadline = self._deadline(timeout)
+        try:
+            result = await self._list(deadline, wanted_states, wanted_types)
+        except UnsupportedVersion:
+            if not client_side:
+                raise
+            result = await self._list_and_filter(deadline, wanted_states, wanted_types)
+        if protocol_types is None:
+            return result
+        kinds = {protocol_types} if isinstance(protocol_types, str) else set(protocol_types)
+        items = {key: item for key, item in result.items.items() if item.protocol_type in kinds}
+        return Result(items, result.errors, result.broker_errors)
+
+    async def _list(
+        self, deadline: Deadline, states: tuple[str, ...], types: tuple[str, ...]
+    ) -> Result[str, GroupListing]:
+        request = ListGroupsRequest(states, types)
+        return await Listing(self._network, self._coordinators, deadline, request).run()
+
+    async def _list_and_filter(
+        self, deadline: Deadline, states: tuple[str, ...], types: tuple[str, ...]
+    ) -> Result[str, GroupListing]:
+        listed = await self._list(deadline, (), ())
+        described = await self._describe(list(listed.items), deadline, operations=False)
+        items = {
+            group.group_id: GroupListing(
+                group.group_id, group.protocol_type, group.state, group.type, group.coordinator
+            )
+            for group in described
+            if (not states or group.state in states) and (not types or group.type in types)
+        }
+        errors = {
+            group: error
+            for group, error in described.errors.items()
+            # A group that went away between the two has no state to ask for.
+            if getattr(error, "code", None) is not ErrorCode.GROUP_ID_NOT_FOUND
+        }
+        return Result(
+            items, {**listed.errors, **errors}, listed.broker_errors + described.broker_errors
+        )
+
+    async def describe_groups(
+        self,
+        groups: Iterable[str],
+        *,
+        authorized_operations: bool = False,
+        timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
+    ) -> Result[str, GroupDescription]:
+        """State, members and assignments of groups of any kind, each by the API of its kind."""
+        return await self._describe(
+            self._checked(groups), self._deadline(timeout), operations=authorized_operations
+        )
+
+    async def _describe(
+        self, groups: list[str], deadline: Deadline, *, operations: bool
+    ) -> Result[str, GroupDescription]:
+        describer = Describer(self._network, self._coordinators, deadline, operations=operations)
+        return await self._per_coordinator(groups, deadline, describer.ask)
+
+    async def delete_groups(
+        self,
+        groups: Iterable[str],
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
+    ) -> Result[str, Done]:
+        """Delete groups that have no members, with their offsets; each has its own outcome.
+
+        A group that is gone when a lost request is repeated counts as deleted.
+        """
+        deadline = self._deadline(timeout)
+
+        async def ask(node: Node, names: list[str]) -> dict[str, Done | Failure]:
+            answer = await self._network.ask(
+                node, DeleteGroupsRequest(tuple(names)), DeleteGroupsResponse, deadline
+            )
+            outcomes: dict[str, Done | Failure] = {}
+            for each in answer.results:
+                gone = each.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+                if not each.error_code or (gone and each.group_id in call.unanswered):
+                    outcomes[each.group_id] = Done(each.group_id)
+                else:
+                    outcomes[each.group_id] = Failure(each.error_code)
+            return outcomes
+
+        limit = self.settings.max_request_size
+        call: Routed[str, Done] = Routed(self._coordinators, deadline, ask, limit)
+        result = await call.run(self._checked(groups))
+        for group in result.items:
+            self._coordinators.types.pop(group, None)
+        return result
+
+    async def find_coordinators(
+        self,
+        groups: Iterable[str],
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
+    ) -> Result[str, Node]:
+        """The brokers that coordinate groups, looked up anew: by one request, where brokers can."""
+        names = self._checked(groups)
+        self._coordinators.forget(names)
+
+        async def ask(node: Node, found: list[str]) -> dict[str, Node | Failure]:
+            return dict.fromkeys(found, node)
+
+        return await self._per_coordinator(names, self._deadline(timeout), ask)
+
+    async def remove_members(
+        self,
+        group: str,
+        *,
+        member_ids: Collection[str] = (),
+        instance_ids: Collection[str] = (),
+        reason: str = "removed by an administrator",
+        timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
+    ) -> Result[str, Done]:
+        """Remove members from a group: those named, or all of them."""
+        self._checked([group])
+        deadline = self._deadline(timeout)
+        members = tuple(MemberIdentity(each, None, reason) for each in member_ids)
+        members += tuple(MemberIdentity("", each, reason) for each in instance_ids)
+        if not members:
+            described = await self._describe([group], deadline, operations=False)
+            members = tuple(
+                MemberIdentity(each.member_id, each.group_instance_id, reason)
+                for each in described[group].members
+            )
+        if not members:
+            return Result({})
+        return await self._remove(group, members, deadline)
+
+    async def _remove(self, group: str, members: _Members, deadline: Deadline) -> Result[str, Done]:
+        async def ask(node: Node, _: list[str]) -> dict[str, LeaveGroupResponse | Failure]:
+            answer = await self._network.ask(
+                node, LeaveGroupRequest(group, members=members), LeaveGroupResponse, deadline
+            )
+            return {group: Failure(answer.error_code) if answer.error_code else answer}
+
+        answer = (await self._per_coordinator([group], deadline, ask)).unwrap()[group]
+        done: dict[str, Done] = {}
+        errors: dict[str, CoterieError] = {}
+        for each in answer.members:
+            name = each.group_instance_id or each.member_id
+            if each.error_code:
+                errors[name] = kafka_error(each.error_code, f"member {name!r} of group {group!r}")
+            else:
+                done[name] = Done(name)
+        return Result(done, errors)
+
+
+def _choice(kind: type[E], name: str, wanted: Collection[E | str] | None) -> tuple[str, ...]:
+    """Values of a filter in Kafka's spelling; none at all is refused, for it cannot be meant."""
+    if wanted is None:
+        return ()
+    if isinstance(wanted, str):
+        wanted = [wanted]
+    if not wanted:
+        raise InvalidArgument(
+            f"{name} is empty, and would list nothing; leave it out for all groups"
+        )
+    known = {each.value.lower(): each for each in kind if each.value != "Unknown"}
+    found: dict[str, None] = {}
+    for each in wanted:
+        member = known.get(str(each).strip().lower())
+        if member is None:
+            near = difflib.get_close_matches(str(each).lower(), known, n=1)
+            hint = f"did you mean {known[near[0]].value!r}?" if near else f"one of {_all(known)}"
+            raise InvalidArgument(f"{name}: there is no {str(each)!r}; {hint}")
+        found[member.value] = None
+    return tuple(found)
+
+
+def _all(known: dict[str, E]) -> str:
+    return ", ".join(each.value for each in known.values())

@@ -1,0 +1,66 @@
+"""Lag: commits, ends of logs and members, put together. Pure: answers in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coterie.client.results import (
+    GroupDescription,
+    GroupLag,
+    GroupOffsets,
+    LogOffset,
+    PartitionLag,
+    Result,
+    TopicPartition,
+)
+
+__all__ = ["lag_of", "partitions_of"]
+
+_Ends = Result[TopicPartition, LogOffset]
+
+
+def partitions_of(
+    described: Mapping[str, GroupDescription], offsets: Mapping[str, GroupOffsets]
+) -> dict[TopicPartition, None]:
+    """Every partition that a group has committed to or a member has been given, each once."""
+    found: dict[TopicPartition, None] = {}
+    for committed in offsets.values():
+        found.update(dict.fromkeys(committed.offsets))
+    for group in described.values():
+        for member in group.members:
+            found.update(dict.fromkeys(member.assignment or ()))
+    return found
+
+
+def lag_of(
+    group: GroupDescription, offsets: GroupOffsets, ends: _Ends, starts: _Ends | None
+) -> GroupLag:
+    """One group's lag. A partition without a commit has no lag; one without an end has an error."""
+    owners = {
+        partition: member.member_id
+        for member in group.members
+        for partition in member.assignment or ()
+    }
+    wanted = dict.fromkeys(offsets.offsets)
+    if owners or offsets.errors:
+        wanted |= dict.fromkeys(owners) | dict.fromkeys(offsets.errors)
+    rows = []
+    for partition in wanted:
+        committed = offsets.offsets.get(partition)
+        end = ends.items.get(partition)
+        start = starts.items.get(partition) if starts is not None else None
+        error = offsets.errors.get(partition)
+        if error is None and end is None:
+            error = str(ends.errors.get(partition, "the end of its log is not known"))
+        rows.append(
+            PartitionLag(
+                partition,
+                None if committed is None else committed.offset,
+                None if start is None else start.offset,
+                None if end is None else end.offset,
+                None if committed is None or end is None else end.offset - committed.offset,
+                owners.get(partition),
+                error,
+            )
+        )
+    return GroupLag(group.group_id, group.type, group.state, tuple(rows))

@@ -1,0 +1,176 @@
+"""The calls about topics, as far as group administration needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from coterie.client.base import ClientBase
+from coterie.client.logs import EARLIEST, LATEST, LogReader
+from coterie.client.network import Deadline, Node
+from coterie.client.results import (
+    Done,
+    LogOffset,
+    PartitionInfo,
+    Result,
+    TopicDescription,
+    TopicPartition,
+)
+from coterie.client.routing import Failure, Routed
+from coterie.errors import CoterieError, InvalidArgument, kafka_error
+from coterie.protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+__all__ = ["TopicCalls"]
+
+
+class TopicCalls(ClientBase):
+    """A part of AdminClient."""
+
+    async def brokers(self, *, timeout: float | None = None) -> list[Node]:  # noqa: ASYNC109
+        """The brokers of the cluster, as one of them tells it."""
+        await self._network.refresh(self._deadline(timeout))
+        return list(self._network.nodes.values())
+
+    async def describe_topics(
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
+    ) -> Result[str, TopicDescription]:
+        """Topics with their partitions and leaders; all of them, if none is named."""
+        names = None if topics is None else tuple(self._checked(topics, "topic"))
+        answer = await self._network.refresh(self._deadline(timeout), names)
+        items: dict[str, TopicDescription] = {}
+        errors: dict[str, CoterieError] = {}
+        for topic in answer.topics:
+            name = topic.name or ""
+            if topic.error_code:
+                errors[name] = kafka_error(topic.error_code, f"topic {name!r}")
+                continue
+            partitions = tuple(
+                PartitionInfo(
+                    each.partition_index,
+                    each.leader_id if each.leader_id >= 0 else None,
+                    each.replica_nodes,
+                    each.isr_nodes,
+                )
+                for each in sorted(topic.partitions, key=lambda each: each.partition_index)
+            )
+            items[name] = TopicDescription(name, topic.is_internal, partitions)
+        return Result(items, errors)
+
+    async def create_topics(
+        self,
+        topics: Mapping[str, int],
+        *,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
+    ) -> Result[str, Done]:
+        """Create topics, each with its number of partitions."""
+        names = self._checked(topics, "topic")
+        deadline = self._deadline(timeout)
+        settings = tuple(
+            CreatableTopicConfig(name, value) for name, value in (configs or {}).items()
+        )
+
+        async def ask(node: Node, wanted: list[str]) -> dict[str, Done | Failure]:
+            made = tuple(
+                CreatableTopic(name, topics[name], replication_factor, configs=settings)
+                for name in wanted
+            )
+            request = CreateTopicsRequest(made, int(deadline.left * 1000))
+            answer = await self._network.ask(node, request, CreateTopicsResponse, deadline)
+            return {
+                each.name: Failure(each.error_code, each.error_message or None)
+                if each.error_code
+                else Done(each.name)
+                for each in answer.topics
+            }
+
+        return await Routed(self._controller, deadline, ask).run(names)
+
+    async def delete_topics(
+        self,
+        topics: Iterable[str],
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
+    ) -> Result[str, Done]:
+        """Delete topics."""
+        deadline = self._deadline(timeout)
+
+        async def ask(node: Node, names: list[str]) -> dict[str, Done | Failure]:
+            answer = await self._delete_topics(node, names, deadline)
+            return {
+                each.name or "": Failure(each.error_code, each.error_message)
+                if each.error_code
+                else Done(each.name or "")
+                for each in answer.responses
+            }
+
+        names = self._checked(topics, "topic")
+        # An unknown topic is retriable in Kafka's book; whoever deletes wants to be told.
+        described = await self._network.refresh(deadline, tuple(names)) if names else None
+        unknown: dict[str, CoterieError] = {
+            topic.name or "": kafka_error(topic.error_code, f"topic {topic.name!r}")
+            for topic in (described.topics if described else ())
+            if topic.error_code
+        }
+        rest = [name for name in names if name not in unknown]
+        result = await Routed(self._controller, deadline, ask).run(rest)
+        return Result(result.items, unknown | result.errors, result.broker_errors)
+
+    async def _delete_topics(
+        self, node: Node, names: list[str], deadline: Deadline
+    ) -> DeleteTopicsResponse:
+        connection = await self._network.to(node, deadline)
+        wait = int(deadline.left * 1000)
+        by_state = tuple(DeleteTopicState(name) for name in names)
+        # From v6 on topics go by name or by id, in another field.
+        if connection.versions.get(DeleteTopicsRequest.__key__, (0, -1))[1] >= 6:
+            request = DeleteTopicsRequest(topics=by_state, timeout_ms=wait)
+        else:
+            request = DeleteTopicsRequest(topic_names=tuple(names), timeout_ms=wait)
+        return await self._network.ask(node, request, DeleteTopicsResponse, deadline)
+
+    async def log_offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        at: str | datetime | int = "latest",
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
+    ) -> Result[TopicPartition, LogOffset]:
+        """Where logs begin (`at="earliest"`), end (`"latest"`), or are at a time.
+
+        A time is a datetime or milliseconds since 1970; the offset is -1 if no record is that late.
+        """
+        return await self._log_offsets(partitions, _time(at), self._deadline(timeout))
+
+    async def _log_offsets(
+        self, partitions: Iterable[TopicPartition], time: int, deadline: Deadline
+    ) -> Result[TopicPartition, LogOffset]:
+        reader = LogReader(self._network, deadline, time)
+        return await Routed(self._leaders, deadline, reader.ask).run(partitions)
+
+
+def _time(at: str | datetime | int) -> int:
+    if isinstance(at, datetime):
+        if at.tzinfo is None:
+            raise InvalidArgument(f"{at} has no time zone; give it one, such as tzinfo=UTC")
+        return round(at.timestamp() * 1000)
+    if isinstance(at, int) and at >= 0:
+        return at
+    known = {"earliest": EARLIEST, "latest": LATEST}
+    if at not in known:
+        raise InvalidArgument(
+            f"at is 'earliest', 'latest', a datetime or milliseconds since 1970, not {at!r}"
+        )
+    return known[str(at)]
