@@ -42,7 +42,7 @@ docs: $(STAMP) ## Write the generated parts of the documentation
 	$(BIN)/python tools/generate_docs.py
 
 faults: $(STAMP) ## Run the fault campaign and the property tests for long
-	COTERIE_EXAMPLES=20 $(BIN)/pytest tests/faults tests/property
+	COTERIE_EXAMPLES=20 $(BIN)/pytest tests/faults tests/property tests/compat/test_admin_client_faults.py
 
 fuzz: $(STAMP) ## Fuzz the decoders for FUZZ_SECONDS (300)
 	$(BIN)/python -m fuzz.run --seconds $(FUZZ_SECONDS)

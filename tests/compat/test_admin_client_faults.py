@@ -20,7 +20,7 @@ from tests.kit.plugin import require_kafka
 
 T = TypeVar("T")
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.campaign]
 
 GROUPS = [f"group-{number}" for number in range(30)]
 CALLS: dict[str, Callable[[AdminClient, float], Awaitable[Result[str, object]]]] = {
