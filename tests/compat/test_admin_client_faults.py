@@ -71,13 +71,27 @@ async def prepare(admin: AdminClient) -> None:
     (await admin.alter_offsets({group: {partition: 0} for group in GROUPS})).unwrap()
 
 
-async def balanced(admin: AdminClient) -> None:
-    """Wait until all three are back, have everything, and coordinate something."""
-    while True:
-        found = await admin.find_coordinators(GROUPS)
+async def seen_by(address: str) -> dict[TopicPartition, tuple[int | None, int]]:
+    """Leader and number of replicas in sync of each partition, as one broker sees it."""
+    async with AdminClient(bootstrap_servers=address) as admin:
         topics = await admin.describe_topics(["orders", "__consumer_offsets"])
-        in_sync = {len(each.in_sync) for topic in topics for each in topic.partitions}
-        if len({each.node_id for each in found}) == 3 and in_sync == {3}:
+    return {
+        TopicPartition(topic.name, each.partition): (each.leader, len(each.in_sync))
+        for topic in topics
+        for each in topic.partitions
+    }
+
+
+async def balanced(admin: AdminClient) -> None:
+    """Wait until all three are back, have everything, and lead something.
+
+    All three have to say so: one that was stopped and goes on sees the cluster as it was before.
+    """
+    while True:
+        views = [await seen_by(each) for each in admin.settings.bootstrap_servers.split(",")]
+        leaders = {leader for leader, _ in views[0].values()}
+        in_sync = {count for _, count in views[0].values()}
+        if views[0] == views[1] == views[2] and leaders == {0, 1, 2} and in_sync == {3}:
             break
         await asyncio.sleep(0.2)
     (await admin.describe_groups(GROUPS)).unwrap()
