@@ -10,7 +10,14 @@ import pytest
 
 from coterie.client import AdminClient, GroupState, GroupType, TopicPartition
 from coterie.client.descriptions import classic, operations
-from coterie.errors import GroupIdNotFound, InvalidArgument, NonEmptyGroup, PartialAnswer
+from coterie.errors import (
+    GroupIdNotFound,
+    InvalidArgument,
+    NoBatchedFindCoordinators,
+    NonEmptyGroup,
+    PartialAnswer,
+    UnsupportedVersion,
+)
 from coterie.protocol.messages import consumer_groups, share_groups, streams_groups
 from coterie.protocol.messages.groups import (
     DescribedGroup,
@@ -114,6 +121,18 @@ def test_a_lookup_in_batches_falls_back_to_one_by_one() -> None:
             # What is known is not looked up again.
             assert admin.single_lookups == 9
             assert admin.requests["DeleteGroups"] == 3
+
+        played(cluster, scene)
+
+
+def test_the_refusal_to_look_up_many_is_an_error_of_its_own_that_stays_inside() -> None:
+    with EmbeddedCluster(max_versions={"FindCoordinator": 3}) as cluster:
+
+        async def scene(admin: AdminClient) -> None:
+            with pytest.raises(NoBatchedFindCoordinators, match=r"127\.0\.0\.1:\d+ serves .* v3"):
+                await admin._coordinators._find_many(["a", "b"], admin._deadline(5))
+            assert issubclass(NoBatchedFindCoordinators, UnsupportedVersion)
+            assert (await admin.find_coordinators(["a", "b"])).complete
 
         played(cluster, scene)
 
