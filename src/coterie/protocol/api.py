@@ -6,7 +6,7 @@ Messages are imported when they are first asked for, so that a program pays for 
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Self
 
@@ -100,13 +100,18 @@ class ApiKey(IntEnum):
 
     def request_header_version(self, version: int) -> int:
         """Header 2 has tagged fields, and comes with the flexible versions."""
-        return 2 if version in self.request.__flexible__ else 1
+        return 2 if _is_flexible(self, version) else 1
 
     def response_header_version(self, version: int) -> int:
         """As above, but never for ApiVersions: its answer must be readable before versions are known."""
         if self is ApiKey.API_VERSIONS:
             return 0
-        return 1 if version in self.request.__flexible__ else 0
+        return 1 if _is_flexible(self, version) else 0
+
+
+@lru_cache(maxsize=1024)  # a bound, since versions come from outside
+def _is_flexible(api: ApiKey, version: int) -> bool:
+    return version in api.request.__flexible__
 
 
 @cache

@@ -5,6 +5,7 @@ A server uses FrameBuffer, decode_request and encode_response; a client uses Fra
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from typing import Final, NamedTuple
 
@@ -32,6 +33,13 @@ MAX_FRAME: Final = 104_857_600
 
 #: By number, since asking the enum for a member costs half a microsecond.
 _APIS: Final = {api.value: api for api in ApiKey}
+
+_SIZE: Final = struct.Struct(">i")
+#: A response's size and correlation id; then, in header 1, the number of its tagged fields: none.
+_RESPONSE_START: Final = struct.Struct(">ii")
+_RESPONSE_START_TAGGED: Final = struct.Struct(">iiB")
+#: API key, version, correlation id, and the length of the client id.
+_REQUEST_START: Final = struct.Struct(">hhih")
 
 #: First bytes of other protocols, which as a size would be absurd (KIP-498 found 352,518,912 in logs).
 _STRANGERS: Final = {
@@ -98,7 +106,7 @@ class FrameBuffer:
             self._rest += data[at:]
 
     def _size(self, data: bytes, at: int) -> int:
-        size = int.from_bytes(data[at : at + 4], "big", signed=True)
+        size: int = _SIZE.unpack_from(data, at)[0]
         if 0 <= size <= self.max_frame:
             return size
         head = data[at : at + 4]
@@ -137,17 +145,41 @@ def decode_request_header(data: bytes) -> tuple[ApiKey, RequestHeader, int]:
     """
     key = int.from_bytes(data[:2], "big", signed=True)
     version = int.from_bytes(data[2:4], "big", signed=True)
-    try:
-        api = ApiKey(key)
-    except ValueError:
+    api = _APIS.get(key)
+    if api is None:
         raise ProtocolError(
             f"API key {key} is not known",
             message="RequestHeader",
             field="request_api_key",
             offset=0,
-        ) from None
-    header, at = decode_prefix(RequestHeader, data, api.request_header_version(version))
+        )
+    header_version = api.request_header_version(version)
+    usual = _usual_request_header(data, header_version)
+    if usual is not None:
+        return api, *usual
+    header, at = decode_prefix(RequestHeader, data, header_version)
     return api, header, at
+
+
+def _usual_request_header(data: bytes, header_version: int) -> tuple[RequestHeader, int] | None:
+    """The header that all clients send, with an ASCII client id and no tagged fields; None for any other.
+
+    Every request has one, and this takes a third of the time of the codec, which knows all cases.
+    """
+    if len(data) < _REQUEST_START.size:
+        return None
+    key, version, correlation_id, length = _REQUEST_START.unpack_from(data)
+    at = _REQUEST_START.size + length
+    if length < 0 or len(data) <= at:
+        return None
+    client_id = data[_REQUEST_START.size : at]
+    if not client_id.isascii():
+        return None
+    if header_version > 1:
+        if data[at]:
+            return None
+        at += 1
+    return RequestHeader(key, version, correlation_id, client_id.decode("ascii")), at
 
 
 def decode_request(data: bytes) -> RequestFrame:
@@ -173,8 +205,9 @@ def encode_response(response: Response, version: int, *, correlation_id: int) ->
 
 def frame_response(api: ApiKey, body: bytes, version: int, *, correlation_id: int) -> bytes:
     """A whole frame around a response that is bytes already."""
-    header = ResponseHeader(correlation_id=correlation_id)
-    return frame(encode(header, api.response_header_version(version)) + body)
+    if api.response_header_version(version):
+        return _RESPONSE_START_TAGGED.pack(len(body) + 5, correlation_id, 0) + body
+    return _RESPONSE_START.pack(len(body) + 4, correlation_id) + body
 
 
 def decode_response(api: ApiKey, version: int, data: bytes) -> tuple[int, Response]:

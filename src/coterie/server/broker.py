@@ -50,7 +50,7 @@ class Broker:
         self.faults = Faults()
         self.groups = GroupService(self)
         #: What happened, for people and tests: requests by API, connections closed by reason.
-        self.requests: Counter[str] = Counter()
+        self.requests: Counter[ApiKey] = Counter()
         self.closed: Counter[str] = Counter()
         self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
@@ -150,7 +150,7 @@ class Broker:
 
     def serve(self, call: Call, answer: Answer) -> None:
         """Hand a request to its handler; what the handler returns is the answer."""
-        self.requests[call.api.name] += 1
+        self.requests[call.api] += 1
         if self.faults:
             fault = self.faults.take(call.api, call.request)
             if fault is not None:

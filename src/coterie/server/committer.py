@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from coterie.protocol.records import RecordBatch
 from coterie.storage.config import Durability
@@ -21,7 +21,7 @@ from coterie.storage.data_directory import Round as SealedRound
 from coterie.storage.errors import StorageBroken, StorageError, StorageFull
 from coterie.storage.partition_log import PartitionLog
 
-__all__ = ["CommitRound", "Committer", "StorageLate"]
+__all__ = ["CommitRound", "Committer", "Gatherer", "StorageLate"]
 
 T = TypeVar("T")
 
@@ -31,6 +31,14 @@ Callback = Callable[[StorageError | None], None]
 
 class StorageLate(StorageError):
     """A round is not on disk in time. It may be later: whoever is told this cannot know which."""
+
+
+class Gatherer(Protocol):
+    """Gathers records for the open round, and makes a batch of them when its time has come."""
+
+    def stage_gathered(self) -> None: ...
+
+    def drop_gathered(self) -> None: ...
 
 
 class CommitRound:
@@ -78,6 +86,7 @@ class Committer:
         self._open = CommitRound()
         self._under_way: CommitRound | None = None
         self._kicked = False
+        self._gatherers: list[Gatherer] = []
         self._loop = asyncio.get_running_loop()
         # Without a sync a write is a copy into the page cache: not worth a thread's round trip.
         self._executor = (
@@ -93,18 +102,36 @@ class Committer:
         if self.broken is not None:
             raise self.broken
         base_offset = self.directory.stage(log, batch, leader_epoch, header)
+        self._kick_soon()
+        return base_offset, self._open
+
+    def open_round(self) -> CommitRound:
+        """The round that takes what is staged now."""
+        if self.broken is not None:
+            raise self.broken
+        return self._open
+
+    def gather(self, gatherer: Gatherer) -> None:
+        """Let a gatherer stage when the open round is about to be written, or drop if it never will be."""
+        self._gatherers.append(gatherer)
+        self._kick_soon()
+
+    def _kick_soon(self) -> None:
         if not self._kicked and self._under_way is None:
             self._kicked = True
             # At the end of this turn of the loop, so that all that has arrived goes together.
             self._loop.call_soon(self._kick)
-        return base_offset, self._open
 
     @property
     def idle(self) -> bool:
         return self._under_way is None and not self._kicked
 
     def _kick(self) -> None:
+        error = self._stage_gathered()
         self._kicked = False
+        if error is not None:
+            self._fail(CommitRound(), error)
+            return
         sealed = self.directory.seal()
         if sealed is None:
             return
@@ -115,6 +142,16 @@ class Committer:
             late = self._loop.call_later(self._timeout, self._late)
             future = self._loop.run_in_executor(self._executor, self._write, sealed)
             future.add_done_callback(lambda done: self._written(sealed, done.result(), late))
+
+    def _stage_gathered(self) -> StorageError | None:
+        self._kicked = True  # what is staged here goes with this round
+        gatherers, self._gatherers = self._gatherers, []
+        try:
+            for each in gatherers:
+                each.stage_gathered()
+        except StorageError as error:
+            return error
+        return None
 
     def _late(self) -> None:
         """The disk is slow: tell those who wait, also for the round behind, and go on waiting."""
@@ -151,6 +188,9 @@ class Committer:
         if not isinstance(error, StorageFull):
             self.broken = error if isinstance(error, StorageBroken) else StorageBroken(str(error))
         self.directory.rollback()
+        gatherers, self._gatherers = self._gatherers, []
+        for each in gatherers:
+            each.drop_gathered()
         later, self._open = self._open, CommitRound()
         round_.end(error)
         later.end(error)

@@ -78,7 +78,7 @@ class GroupService:
         shard = CoordinatorShard(partition.index, self._broker.config.group)
         hosted = HostedShard(shard, partition)
         self._shards[partition.index] = hosted
-        if partition.log.log_end_offset == partition.log.log_start_offset:
+        if partition.is_empty:
             self._loaded(hosted)
             return
         self._to_load.append(hosted)
@@ -115,6 +115,8 @@ class GroupService:
         pause_at = clock.monotonic() + _LOAD_SLICE_SECONDS
         while self._to_load:
             hosted = self._to_load.popleft()
+            # The coordinator before may still be writing, and acknowledges what it has written.
+            await hosted.partition.written()
             for batch in hosted.partition.log.batches():
                 if self._shards.get(hosted.partition.index) is not hosted:
                     break  # it moved away while it was loaded
@@ -194,14 +196,23 @@ class GroupService:
         return True
 
     def append(self, hosted: HostedShard, outcome: Outcome) -> None:
-        """Stage the records of an outcome as one batch, and replay them."""
-        header, data = encode_outcome(outcome, self._broker.clock.now_ms())
-        _, hosted.last_round = hosted.partition.append(data, header)
+        """Stage the records of an outcome, all of them in one batch, and replay them."""
+        records = [
+            (
+                encode_key(record.key),
+                None if record.value is None else encode_value(record.value, record.version),
+            )
+            for record in outcome.records
+        ]
+        now_ms = self._broker.clock.now_ms()
         shard = hosted.shard
         if outcome.producer_id >= 0:
+            header, data = encode_plain_batch(records, now_ms, _of_producer(outcome))
+            _, hosted.last_round = hosted.partition.append(data, header)
             for record in outcome.records:
                 shard.replay_transactional(outcome.producer_id, record.key, record.value)
         else:
+            hosted.last_round = hosted.partition.gather(records, now_ms)
             for record in outcome.records:
                 shard.replay(record.key, record.value)
 
@@ -295,27 +306,14 @@ class GroupService:
                 self._schedule(hosted.shard)
 
 
-def encode_outcome(outcome: Outcome, now_ms: int) -> tuple[RecordBatch, bytes]:
-    """The batch that Kafka's coordinator would write: sequence 0, and transactional for a producer."""
-    like = _PLAIN
-    if outcome.producer_id >= 0:
-        like = RecordBatch(
-            attributes=TRANSACTIONAL_FLAG_MASK,
-            producer_id=outcome.producer_id,
-            producer_epoch=outcome.producer_epoch,
-            base_sequence=0,
-        )
-    records = [
-        (
-            encode_key(record.key),
-            None if record.value is None else encode_value(record.value, record.version),
-        )
-        for record in outcome.records
-    ]
-    return encode_plain_batch(records, now_ms, like)
-
-
-_PLAIN = RecordBatch(base_sequence=0)
+def _of_producer(outcome: Outcome) -> RecordBatch:
+    """The header of a batch that Kafka's coordinator would write for a transaction."""
+    return RecordBatch(
+        attributes=TRANSACTIONAL_FLAG_MASK,
+        producer_id=outcome.producer_id,
+        producer_epoch=outcome.producer_epoch,
+        base_sequence=0,
+    )
 
 
 def replay_batch(shard: CoordinatorShard, batch: RecordBatch) -> None:

@@ -156,8 +156,8 @@ class AsyncEmbeddedCluster:
 
     async def requests(self, api: str) -> int:
         """How many requests of an API all brokers have received: for tests that count."""
-        name = find_api(api).name
-        return sum(broker.requests[name] for broker in self.cluster.brokers.values())
+        key = find_api(api)
+        return sum(broker.requests[key] for broker in self.cluster.brokers.values())
 
     @property
     def scenes(self) -> Scenes:

@@ -166,10 +166,10 @@ def test_a_waiting_fetch_is_woken_when_there_is_enough(
             request = ask_for(*topics, max_wait_ms=50_000, min_bytes=2 * size)
             answers.append(waiting.ask(request, FetchResponse))
 
-    before = cluster.ask(lambda c: c.brokers[1].requests["FETCH"])
+    before = cluster.ask(lambda c: c.brokers[1].requests[ApiKey.FETCH])
     thread = threading.Thread(target=wait)
     thread.start()
-    while cluster.ask(lambda c: c.brokers[1].requests["FETCH"]) == before:
+    while cluster.ask(lambda c: c.brokers[1].requests[ApiKey.FETCH]) == before:
         pass
     for topic in topics:
         produce(client, topic, batch_of(b"a"))
