@@ -384,3 +384,36 @@ def test_groups_of_every_kind_in_one_call(server: Server) -> None:
             assert {row.member_id is not None for row in lag[new].partitions} == {True}
 
     play(server, scene)
+
+
+def test_raw_partitions_are_read_into_columns(server: Server) -> None:
+    async def scene(admin: AdminClient) -> None:
+        topic = await topic_of(admin, partitions=6)
+        producer = Producer(
+            {
+                "bootstrap.servers": server.bootstrap,
+                "log_level": 0,
+                "compression.type": "lz4",
+                "batch.num.messages": 50,
+            }
+        )
+        for number in range(3000):
+            producer.produce(topic, f"{number}".encode(), partition=number % 6)
+            producer.poll(0)
+        assert producer.flush(30) == 0
+        partitions = [TopicPartition(topic, index) for index in range(6)]
+        read: dict[TopicPartition, list[int]] = {key: [] for key in partitions}
+        spans = {**dict.fromkeys(partitions, (0, None)), partitions[5]: (123, 321)}
+        async with admin.fetch(spans, isolation="read_committed") as reading:
+            async for batch in reading:
+                columns = batch.columns()
+                assert columns.trailing_bytes == 0
+                read[batch.partition] += columns.offset.tolist()
+        wanted = {key: list(range(500)) for key in partitions} | {
+            partitions[5]: list(range(123, 321))
+        }
+        assert read == wanted
+        with pytest.raises(KafkaError, match="offset 777 is not in its log"):
+            await admin.fetch({partitions[0]: 777}).next()
+
+    play(server, scene)

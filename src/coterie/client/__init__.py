@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from coterie.client.admin import AdminClient
+from coterie.client.fetched import FetchedRecords
+from coterie.client.fetching import Fetching
 from coterie.client.network import Node
 from coterie.client.reset import PlannedOffset, ResetPlan, To
 from coterie.client.results import (
@@ -27,6 +29,8 @@ __all__ = [
     "AdminClient",
     "BrokerFailure",
     "Done",
+    "FetchedRecords",
+    "Fetching",
     "GroupChange",
     "GroupDescription",
     "GroupLag",

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+from weakref import WeakSet
 
 from coterie.client.connection import RequestLog, RequestNote
 from coterie.client.coordinators import Controller, Coordinators, Leaders
@@ -16,6 +17,9 @@ from coterie.client.results import Result
 from coterie.client.routing import Ask, Routed
 from coterie.client.settings import ClientSettings, read_properties
 from coterie.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from coterie.client.fetching import Fetching
 
 __all__ = ["ClientBase", "Properties", "settings_of"]
 
@@ -53,6 +57,8 @@ class ClientBase:
         self._coordinators = Coordinators(self._network)
         self._leaders = Leaders(self._network)
         self._controller = Controller(self._network)
+        #: Those that nobody has closed; they end with the client.
+        self._readings: WeakSet[Fetching] = WeakSet()
 
     def _note(self, note: RequestNote) -> None:
         self.requests[note.api] += 1
@@ -81,6 +87,8 @@ class ClientBase:
         await self.close()
 
     async def close(self) -> None:
+        for reading in list(self._readings):
+            await reading.close()
         await self._network.close()
 
     def __repr__(self) -> str:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from coterie.client.admin import AdminClient
+from coterie.client.fetched import FetchedRecords
+from coterie.client.fetching import Fetching
 from coterie.client.network import Node
 from coterie.client.reset import ResetPlan, To
 from coterie.client.results import (
@@ -29,10 +31,10 @@ from coterie.client.results import (
     TopicDescription,
     TopicPartition,
 )
-from coterie.errors import BrokerUnreachable
+from coterie.errors import BrokerUnreachable, CoterieError
 from coterie.protocol.group_state import GroupState, GroupType
 
-__all__ = ["BlockingAdminClient"]
+__all__ = ["BlockingAdminClient", "BlockingFetching"]
 
 T = TypeVar("T")
 
@@ -239,3 +241,65 @@ class BlockingAdminClient:
         timeout: float | None = None,
     ) -> Result[TopicPartition, LogOffset]:
         return self._run(self._admin.log_offsets(partitions, at, timeout=timeout))
+
+    def fetch(
+        self,
+        partitions: Mapping[TopicPartition, int | tuple[int | None, int | None]],
+        *,
+        isolation: str = "read_uncommitted",
+        max_bytes: int | None = None,
+        max_records: int | None = None,
+        skip_deleted: bool = False,
+        timeout: float | None = None,
+    ) -> BlockingFetching:
+        async def begin() -> Fetching:
+            return self._admin.fetch(
+                partitions,
+                isolation=isolation,
+                max_bytes=max_bytes,
+                max_records=max_records,
+                skip_deleted=skip_deleted,
+                timeout=timeout,
+            )
+
+        return BlockingFetching(self._run(begin()), self._run)
+
+
+class BlockingFetching:
+    """See Fetching: iterate over it; brokers read on while you work."""
+
+    def __init__(self, fetching: Fetching, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._fetching = fetching
+        self._run = run
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        return self._fetching.positions
+
+    @property
+    def errors(self) -> dict[TopicPartition, CoterieError]:
+        return self._fetching.errors
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> FetchedRecords:
+        found: FetchedRecords | None = self._run(self._fetching.next())
+        if found is None:
+            raise StopIteration
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop reading; a second time does nothing."""
+        self._run(self._fetching.close())

@@ -21,6 +21,7 @@ from coterie.protocol.messages.cluster import (
     FindCoordinatorResponse,
     MetadataResponseTopic,
 )
+from coterie.protocol.types import Uuid
 
 __all__ = ["Controller", "Coordinators", "Leaders"]
 
@@ -135,6 +136,8 @@ class Leaders:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._known: dict[TopicPartition, Node] = {}
+        #: Topics' ids (KIP-516), where brokers have told them.
+        self.topic_ids: dict[str, Uuid] = {}
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
         for partition in keys:
@@ -153,6 +156,7 @@ class Leaders:
             topics = tuple(dict.fromkeys(partition.topic for partition in missing))
             answer = await self._network.refresh(deadline, topics)
             by_name = {topic.name: topic for topic in answer.topics}
+            self.topic_ids.update((topic.name or "", topic.topic_id) for topic in answer.topics)
             states = {name: _leaders(topic) for name, topic in by_name.items()}
             for partition in missing:
                 code, leader = self._look(partition, by_name, states)

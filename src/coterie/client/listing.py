@@ -149,7 +149,9 @@ class Listing:
                 node, self._request, ListGroupsResponse, self._deadline
             )
         except BrokerUnreachable as error:
-            self._causes[node] = error
+            # That the time is up is no cause, if there is one.
+            if node not in self._causes or not self._deadline.over:
+                self._causes[node] = error
             return
         except ProtocolError as error:
             self._causes[node] = error
@@ -171,11 +173,13 @@ class Listing:
         }
         for minimum, wanted in needed.items():
             if wanted and version < minimum:
-                raise UnsupportedVersion(
+                error = UnsupportedVersion(
                     f"{node} serves ListGroups only up to v{version}, and v{minimum} is needed to list "
                     f"groups by {'state' if minimum == _STATES_FROM else 'type'}; "
                     "with client_side=True all groups are described and filtered here"
                 )
+                error.served, error.needed = version, minimum
+                raise error
 
     def _result(self, nodes: list[Node]) -> Result[str, GroupListing]:
         items: dict[str, GroupListing] = {}

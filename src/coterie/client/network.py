@@ -66,9 +66,18 @@ class Deadline:
     def left(self) -> float:
         return max(0.0, self._end - time.monotonic())
 
+    @property
+    def over(self) -> bool:
+        """Whether there is no time left for an answer."""
+        return self.left < _SHORTEST_TRY_SECONDS
+
     def within(self, seconds: float) -> Deadline:
         """The same, but no longer than this from now."""
         return Deadline(min(seconds, self.left), self._settings)
+
+    def anew(self) -> Deadline:
+        """As much time again, from now."""
+        return Deadline(self._seconds, self._settings)
 
     async def pause(self, tries: int) -> bool:
         """Wait before another try, longer each time and never in step with others; False if time is up."""
@@ -82,12 +91,12 @@ class Deadline:
                 return False
         await asyncio.sleep(wait)
         # On a busy machine sleep ends late; a try without time would only hide the true cause.
-        return self.left >= _SHORTEST_TRY_SECONDS
+        return not self.over
 
     def exceeded(self, what: str, cause: object, tries: int) -> DeadlineExceeded:
         tried = f"{tries} tries" if tries > 1 else "one try"
         return DeadlineExceeded(
-            f"{what}: no answer within {self._seconds:g} s and {tried}; the last cause: {cause}"
+            f"{what}: no answer within {self._seconds:.3g} s and {tried}; the last cause: {cause}"
         )
 
 

@@ -17,7 +17,7 @@ from coterie.client.results import BrokerFailure, Result
 from coterie.error_codes import ErrorCode
 from coterie.errors import BrokerUnreachable, CoterieError, KafkaError, kafka_error
 
-__all__ = ["Ask", "Failure", "Routed", "Router", "batches"]
+__all__ = ["Ask", "Failure", "Routed", "Router", "batches", "moved_away"]
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -137,7 +137,7 @@ class Routed(Generic[K, T]):
         task = loop.create_task(_coroutine(self._ask(node, keys)))
         try:
             while not (await asyncio.wait([task], timeout=PATIENCE_SECONDS))[0]:
-                if await self._moved_away(node, keys):
+                if await moved_away(self._router, node, keys, self._deadline):
                     self._fail(node, keys, BrokerUnreachable(f"{node} does not answer"))
                     return keys
             answers = task.result()
@@ -175,14 +175,15 @@ class Routed(Generic[K, T]):
         self._causes[key] = error
         return False
 
-    async def _moved_away(self, node: Node, keys: list[K]) -> bool:
-        """Whether a silent broker has lost keys to another: then there is nothing to wait for."""
-        self._router.forget(keys)
-        try:
-            found, _ = await self._router.find(keys, self._deadline.within(2 * PATIENCE_SECONDS))
-        except CoterieError:
-            return False
-        return any(found.get(key, node) != node for key in keys)
+
+async def moved_away(router: Router[K], node: Node, keys: list[K], deadline: Deadline) -> bool:
+    """Whether a silent broker has lost keys to another: then there is nothing to wait for."""
+    router.forget(keys)
+    try:
+        found, _ = await router.find(keys, deadline.within(2 * PATIENCE_SECONDS))
+    except CoterieError:
+        return False
+    return any(found.get(key, node) != node for key in keys)
 
 
 async def _coroutine(answer: Awaitable[dict[K, T | Failure]]) -> dict[K, T | Failure]:

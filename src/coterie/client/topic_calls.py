@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import partial
 
 from coterie.client.base import ClientBase
+from coterie.client.fetching import Fetching, FetchPlan
 from coterie.client.logs import EARLIEST, LATEST, LogReader
 from coterie.client.network import Deadline, Node
 from coterie.client.results import (
@@ -159,6 +161,64 @@ class TopicCalls(ClientBase):
     ) -> Result[TopicPartition, LogOffset]:
         reader = LogReader(self._network, deadline, time)
         return await Routed(self._leaders, deadline, reader.ask).run(partitions)
+
+    def fetch(
+        self,
+        partitions: Mapping[TopicPartition, int | tuple[int | None, int | None]],
+        *,
+        isolation: str = "read_uncommitted",
+        max_bytes: int | None = None,
+        max_records: int | None = None,
+        skip_deleted: bool = False,
+        timeout: float | None = None,
+    ) -> Fetching:
+        """Read raw record batches of partitions, each from an offset or between two.
+
+            async with admin.fetch({TopicPartition("orders", 0): (0, 500)}) as reading:
+                async for batch in reading:
+                    columns = batch.columns()
+
+        The second offset is not included. Without it a partition is read to its end as it is when reading
+        begins; without the first, from its beginning. Reading stops early, without an error, behind the
+        batch with which `max_bytes` or `max_records` are reached; `positions` says where. Records that
+        were deleted before they could be read are an error, or skipped. `timeout` is for the whole; without
+        it, reading takes as long as records keep coming.
+        """
+        if isolation not in _ISOLATION:
+            raise InvalidArgument(f"isolation is one of {', '.join(_ISOLATION)}, not {isolation!r}")
+        for name, budget in {"max_bytes": max_bytes, "max_records": max_records}.items():
+            if budget is not None and budget <= 0:
+                raise InvalidArgument(f"{name} is more than 0, not {budget!r}")
+        wanted = {key: _span(key, span) for key, span in partitions.items()}
+        patience = self._deadline(None)
+        whole = None if timeout is None else self._deadline(timeout)
+        fetching = Fetching(
+            self._network,
+            self._leaders,
+            self._log_starts,
+            FetchPlan(wanted, isolation == _ISOLATION[1], skip_deleted, max_bytes, max_records),
+            deadline=patience.anew if whole is None else partial(whole.within, patience.left),
+        )
+        self._readings.add(fetching)
+        return fetching
+
+    async def _log_starts(
+        self, partitions: Iterable[TopicPartition], deadline: Deadline
+    ) -> Result[TopicPartition, LogOffset]:
+        return await self._log_offsets(partitions, EARLIEST, deadline)
+
+
+#: By the number that a request has for it.
+_ISOLATION = ("read_uncommitted", "read_committed")
+
+
+def _span(
+    key: TopicPartition, span: int | tuple[int | None, int | None]
+) -> tuple[int | None, int | None]:
+    start, end = (span, None) if isinstance(span, int) else span
+    if (start or 0) < 0 or (end or 0) < 0:
+        raise InvalidArgument(f"partition {key}: an offset is 0 or more, not {span!r}")
+    return start, end
 
 
 def _time(at: str | datetime | int) -> int:

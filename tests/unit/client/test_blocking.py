@@ -18,7 +18,10 @@ from coterie.testing import EmbeddedCluster
 
 def public(cls: type) -> dict[str, object]:
     return {
-        name: inspect.signature(value)
+        # Only what `fetch` gives is another type: one to iterate over without `await`.
+        name: inspect.signature(value).replace(return_annotation="")
+        if name == "fetch"
+        else inspect.signature(value)
         for name, value in inspect.getmembers(cls, inspect.isfunction)
         if not name.startswith("_") and name != "connect"
     }

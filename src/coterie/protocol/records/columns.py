@@ -159,6 +159,19 @@ class RecordColumns(msgspec.Struct, frozen=True, eq=False):
     batches: BatchColumns
     trailing_bytes: int
 
+    def between(self, start: int, stop: int) -> RecordColumns:
+        """The records from offset `start` to `stop`, which is not included; the same if that is all."""
+        wanted: Bools = (self.offset >= start) & (self.offset < stop)
+        if wanted.all():
+            return self
+        columns = {name: getattr(self, name)[wanted] for name in _PER_RECORD}
+        return msgspec.structs.replace(self, **columns)
+
+
+_PER_RECORD = (
+    "offset", "timestamp", "key_start", "key_length", "value_start", "value_length", "batch",
+)  # fmt: skip
+
 
 def gather(buffer: Buffer, dtype: DTypeLike, positions: Int64s) -> NDArray[Any]:
     """The item of `dtype` that begins at each position; bytes behind the buffer's end read as zero."""

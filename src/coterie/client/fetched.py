@@ -1,0 +1,87 @@
+"""What a fetch brings: raw record batches of a partition, cut to what was asked for. Pure."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from coterie.client.results import TopicPartition
+from coterie.protocol.messages.data import AbortedTransaction
+from coterie.protocol.records.batch import BATCH_OVERHEAD, MAGIC, batch_end
+
+if TYPE_CHECKING:
+    from coterie.protocol.records.columns import RecordColumns
+
+__all__ = ["Budget", "FetchedRecords", "cut"]
+
+#: Base offset, length, magic, last offset delta and number of records of a batch.
+_BATCH: Final = Struct(">qi4xb6xi30xi")
+_LENGTH_END: Final = 12
+
+
+class FetchedRecords(NamedTuple):
+    """Whole batches of one partition, as they are stored.
+
+    They hold the records from `start` on, up to `stop`, which is not included. The first batch may begin
+    before `start` and the last may end behind `stop`: batches are not cut. `columns()` leaves such out.
+    """
+
+    partition: TopicPartition
+    start: int
+    stop: int
+    records: bytes
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    #: Of transactions that were aborted, where reading committed records: producer and first offset.
+    aborted: tuple[AbortedTransaction, ...] = ()
+
+    @property
+    def base_offset(self) -> int:
+        """The first offset of the first batch."""
+        return int.from_bytes(self.records[:8], "big", signed=True)
+
+    def columns(self) -> RecordColumns:
+        """The records from `start` to `stop` as arrays; needs numpy."""
+        from coterie.protocol.records.columns import read_columns  # noqa: PLC0415 - numpy is heavy
+
+        return read_columns(self.records).between(self.start, self.stop)
+
+
+class Budget:
+    """How much may still be handed out; None is any amount. The batch that reaches it is the last."""
+
+    def __init__(self, max_bytes: int | None, max_records: int | None) -> None:
+        self._bytes = max_bytes
+        self._records = max_records
+
+    @property
+    def spent(self) -> bool:
+        return self._bytes == 0 or self._records == 0
+
+    def take(self, size: int, records: int) -> None:
+        if self._bytes is not None:
+            self._bytes = max(0, self._bytes - size)
+        if self._records is not None:
+            self._records = max(0, self._records - records)
+
+
+def cut(records: bytes, position: int, end: int, budget: Budget) -> tuple[int, int]:
+    """The size of the whole batches before `end` and within the budget, and the offset behind them.
+
+    A broker may send half a batch last; that stays away. RecordBatchError if a batch cannot be one.
+    """
+    at = 0
+    last = len(records) - BATCH_OVERHEAD
+    while at <= last and position < end and not budget.spent:
+        base, length, magic, delta, count = _BATCH.unpack_from(records, at)
+        stop = at + _LENGTH_END + length
+        odd = magic != MAGIC or length < BATCH_OVERHEAD - _LENGTH_END or stop > len(records)
+        if odd and batch_end(memoryview(records), at) is None:  # which says what is wrong with it
+            break
+        if base >= end:
+            return at, end
+        budget.take(stop - at, count)
+        position = max(position, min(base + delta + 1, end))
+        at = stop
+    return at, position
