@@ -27,10 +27,10 @@ from coterie.protocol.messages.offsets import (
 )
 from coterie.protocol.types import Uuid
 
-__all__ = ["OffsetFetch"]
+__all__ = ["TOPIC_IDS_FROM", "OffsetFetch"]
 
 _GROUPS_FROM: Final = 8  # KIP-709
-_TOPIC_IDS_FROM: Final = 10
+TOPIC_IDS_FROM: Final = 10
 
 _Answer = OffsetFetchResponsePartitions
 
@@ -90,7 +90,7 @@ class OffsetFetch:
                 )
                 for name, partitions in committed.items()
             ]
-            if version >= _TOPIC_IDS_FROM:
+            if version >= TOPIC_IDS_FROM:
                 answers = list(_with_topic_ids(answers, topics))
         else:
             answers = []
@@ -135,7 +135,7 @@ def _same_topic(stored: Uuid, asked: Uuid) -> bool:
 
 
 def _name(asked: OffsetFetchRequestTopics, version: int, topics: TopicView) -> str | None:
-    if version < _TOPIC_IDS_FROM:
+    if version < TOPIC_IDS_FROM:
         return asked.name
     topic = topics.by_id(asked.topic_id)
     return None if topic is None else topic.name

@@ -18,9 +18,9 @@ from coterie.coordinator.expiration import Expiration, RetentionClock
 from coterie.coordinator.group import ClassicGroup
 from coterie.coordinator.joining import Joining
 from coterie.coordinator.membership import Membership
-from coterie.coordinator.offset_fetch import OffsetFetch
+from coterie.coordinator.offset_fetch import TOPIC_IDS_FROM, OffsetFetch
 from coterie.coordinator.offsets import Offsets
-from coterie.coordinator.outcome import Outcome, RequestContext, Step
+from coterie.coordinator.outcome import Outcome, RequestContext, Step, TopicView
 from coterie.coordinator.phases import Phases, Reason, Subject
 from coterie.coordinator.timers import Deadline
 from coterie.error_codes import ErrorCode
@@ -46,6 +46,8 @@ from coterie.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
 )
 from coterie.protocol.messages.transactions import TxnOffsetCommitRequest
 from coterie.protocol.schema import RecordKey, RecordValue, Request, Response
@@ -55,8 +57,8 @@ from coterie.protocol.versioned import Undecoded
 __all__ = ["CoordinatorShard"]
 
 
-#: Encoded descriptions that a shard keeps: some hundred bytes each.
-_DESCRIPTIONS: Final = 1_000
+#: Encoded answers about one group that a shard keeps: some hundred bytes each.
+_KEPT_ANSWERS: Final = 1_000
 #: Requests that change what a description shows before anything is written.
 _CHANGES_MEMBERS: Final = frozenset({JoinGroupRequest, SyncGroupRequest, LeaveGroupRequest})
 
@@ -66,9 +68,9 @@ class CoordinatorShard:
 
     __slots__ = (
         "_administration",
+        "_answers",
         "_clock",
         "_config",
-        "_descriptions",
         "_expiration",
         "_expiration_deadline",
         "_fetch",
@@ -94,7 +96,7 @@ class CoordinatorShard:
         self._expiration = Expiration(self._state, config)
         self._expiration_deadline = Deadline(Subject(Reason.EXPIRATION))
         self._clock = RetentionClock(0.0, 0)
-        self._descriptions: dict[tuple[str, int, int], bytes] = {}
+        self._answers: dict[tuple[type[Response], str, int, int], bytes] = {}
         self._serving = False
         joining = Joining(self._state, self._phases, config)
         membership = Membership(self._state, self._phases)
@@ -120,8 +122,8 @@ class CoordinatorShard:
 
     def handle(self, request: Request, context: RequestContext) -> Outcome:
         """Answer a request that is about groups of this shard alone, or park it."""
-        if self._descriptions and type(request) in _CHANGES_MEMBERS:
-            self._descriptions.clear()
+        if self._answers and type(request) in _CHANGES_MEMBERS:
+            self._answers.clear()
         return self._handlers[type(request)](request, context)
 
     def list_groups(self, request: ListGroupsRequest) -> list[ListedGroup]:
@@ -141,15 +143,41 @@ class CoordinatorShard:
 
         Tools ask about the same groups again and again, and most of them are as they were.
         """
-        key = (group_id, version, authorized_operations)
-        known = self._descriptions.get(key)
+        key = (DescribeGroupsResponse, group_id, version, authorized_operations)
+        known = self._answers.get(key)
         if known is None:
             group = self.describe_group(group_id, version, authorized_operations)
             known = encode_element(group, DescribeGroupsResponse, version)
-            if len(self._descriptions) >= _DESCRIPTIONS:
-                self._descriptions.clear()
-            self._descriptions[key] = known
+            self._keep(key, known)
         return known
+
+    def fetch_encoded(
+        self,
+        group: OffsetFetchRequestGroup,
+        version: int,
+        *,
+        require_stable: bool,
+        topics: TopicView,
+    ) -> bytes:
+        """What a group has committed, as an element of an OffsetFetchResponse.
+
+        All of its offsets, as tools ask for them, are kept like a description. With topic ids they are
+        not: those belong to the topics of the moment.
+        """
+        keep = group.topics is None and version < TOPIC_IDS_FROM
+        key = (OffsetFetchResponse, group.group_id, version, require_stable)
+        known = self._answers.get(key) if keep else None
+        if known is None:
+            found = self._fetch.fetch(group, version, require_stable=require_stable, topics=topics)
+            known = encode_element(found, OffsetFetchResponse, version)
+            if keep:
+                self._keep(key, known)
+        return known
+
+    def _keep(self, key: tuple[type[Response], str, int, int], answer: bytes) -> None:
+        if len(self._answers) >= _KEPT_ANSWERS:
+            self._answers.clear()
+        self._answers[key] = answer
 
     def delete_groups(self, group_ids: Iterable[str]) -> Outcome:
         """Delete groups of this shard; the response is a DeleteGroupsResponse about these alone."""
@@ -181,7 +209,7 @@ class CoordinatorShard:
         An iterator, because each outcome is to be written and replayed before the next is asked for.
         """
         while (deadline := self._phases.timers.pop_due(monotonic)) is not None:
-            self._descriptions.clear()
+            self._answers.clear()
             subject = deadline.subject
             if subject.reason is Reason.EXPIRATION:
                 yield from self._expire(monotonic, now_ms)
@@ -207,20 +235,20 @@ class CoordinatorShard:
 
     def replay(self, key: RecordKey | Undecoded, value: RecordValue | Undecoded | None) -> None:
         """Apply a record that is in the log, at load or right after it was written."""
-        if self._descriptions:
-            self._descriptions.clear()
+        if self._answers:
+            self._answers.clear()
         self._state.replay(key, value)
 
     def replay_transactional(
         self, producer_id: int, key: RecordKey | Undecoded, value: RecordValue | Undecoded | None
     ) -> None:
         """Apply a record of a transactional batch."""
-        self._descriptions.clear()
+        self._answers.clear()
         self._state.replay_transactional(producer_id, key, value)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Apply a transaction's marker."""
-        self._descriptions.clear()
+        self._answers.clear()
         self._state.end_transaction(producer_id, commit=commit)
 
     @property
@@ -241,7 +269,7 @@ class CoordinatorShard:
         """
         self._serving = True
         self._clock = RetentionClock(monotonic, now_ms)
-        self._descriptions.clear()
+        self._answers.clear()
         self._schedule_expiration(monotonic)
         step = Step(monotonic, now_ms)
         for group in self._state.groups.values():

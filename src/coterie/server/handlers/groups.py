@@ -46,6 +46,7 @@ __all__ = ["about_one_group", "delete_groups", "describe_groups", "list_groups",
 _ALL_GROUP_OPERATIONS: Final = sum(1 << code for code in (3, 6, 8, 10, 11))
 _NOT_ASKED: Final = -(2**31)
 _NO_GROUPS: Final = DescribeGroupsResponse()
+_NO_OFFSETS: Final = OffsetFetchResponse()
 #: Groups that are listed in one turn of the event loop: some milliseconds.
 _AT_ONCE: Final = 5_000
 _MANY_GROUPS_FROM: Final = 8  # OffsetFetch, KIP-709
@@ -139,21 +140,23 @@ def offset_fetch(broker: Broker, call: Call, request: OffsetFetchRequest) -> Res
     """OffsetFetch 1-10: one group, or from version 8 many (KIP-709)."""
     if call.version < _MANY_GROUPS_FROM:
         return broker.groups.handle(call, request.group_id)
-    found: list[OffsetFetchResponseGroup] = []
+    found: list[bytes] = []
     asked: list[HostedShard] = []
     for group in request.groups:
         hosted = broker.groups.find(group.group_id)
         if isinstance(hosted, ErrorCode):
-            found.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=hosted))
+            refused = OffsetFetchResponseGroup(group_id=group.group_id, error_code=hosted)
+            found.append(encode_element(refused, OffsetFetchResponse, call.version))
             continue
         asked.append(hosted)
         found.append(
-            hosted.shard.fetch_offsets(
+            hosted.shard.fetch_encoded(
                 group,
                 call.version,
                 require_stable=request.require_stable,
                 topics=broker.cluster.metadata,
             )
         )
-    broker.groups.answer_reads(call, asked, OffsetFetchResponse(groups=tuple(found)))
+    body = encode_with_elements(_NO_OFFSETS, call.version, "groups", found)
+    broker.groups.answer_encoded(call, asked, call.frame(body))
     return None
