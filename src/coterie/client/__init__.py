@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from coterie.client.admin import AdminClient
 from coterie.client.fetched import FetchedRecords
-from coterie.client.fetching import Fetching
 from coterie.client.network import Node
 from coterie.client.reset import PlannedOffset, ResetPlan, To
 from coterie.client.results import (
@@ -30,7 +29,6 @@ __all__ = [
     "BrokerFailure",
     "Done",
     "FetchedRecords",
-    "Fetching",
     "GroupChange",
     "GroupDescription",
     "GroupLag",

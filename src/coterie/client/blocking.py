@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from coterie.client.admin import AdminClient
 from coterie.client.fetched import FetchedRecords
-from coterie.client.fetching import Fetching
 from coterie.client.network import Node
 from coterie.client.reset import ResetPlan, To
 from coterie.client.results import (
@@ -33,6 +32,9 @@ from coterie.client.results import (
 )
 from coterie.errors import BrokerUnreachable, CoterieError
 from coterie.protocol.group_state import GroupState, GroupType
+
+if TYPE_CHECKING:
+    from coterie.client.fetching import Fetching
 
 __all__ = ["BlockingAdminClient", "BlockingFetching"]
 

@@ -72,13 +72,15 @@ class Describer:
             if strange:
                 strangers[kind] = strange
         if strangers:
-            answers.update(await self._by_others(node, strangers))
+            answers.update(await self._by_others(node, strangers, answers))
         for group, answer in answers.items():
             if isinstance(answer, GroupDescription):
                 self._types[group] = answer.type
         return answers
 
-    async def _by_others(self, node: Node, strangers: dict[GroupType, list[str]]) -> Answers:
+    async def _by_others(
+        self, node: Node, strangers: dict[GroupType, list[str]], told: Answers
+    ) -> Answers:
         """Ask the APIs that were not asked yet, those that the broker serves, all at once."""
         connection = await self._network.to(node, self._deadline)
         work: list[Coroutine[Any, Any, Answers]] = []
@@ -94,7 +96,10 @@ class Describer:
                 work.append(self._by(kind, node, ids))
         asked = await together(*work) if work else []
         everyone = [group for groups in strangers.values() for group in groups]
-        return {group: _best(group, (each.get(group) for each in asked)) for group in everyone}
+        return {
+            group: _best(group, told[group], (each.get(group) for each in asked))
+            for group in everyone
+        }
 
     async def _by(self, kind: GroupType, node: Node, groups: list[str]) -> Answers:
         api, read = _KINDS[kind]
@@ -150,13 +155,21 @@ def _may_be_another_kind(group: str, answer: GroupDescription | Failure | None) 
 
 
 def _best(
-    group: str, answers: Iterable[GroupDescription | Failure | None]
+    group: str,
+    told: GroupDescription | Failure,
+    answers: Iterable[GroupDescription | Failure | None],
 ) -> GroupDescription | Failure:
-    """The description, else an error that is more than `not of this kind`, else `not found`."""
+    """The description, else an error that is more than `not of this kind`, else `not found`.
+
+    A broker before DescribeGroups v6 has no words of its own for a group that is not there.
+    """
     failure: Failure | None = None
     for answer in answers:
         if isinstance(answer, GroupDescription):
             return answer
         if answer is not None and answer.code not in _NOT_THIS_KIND:
             failure = answer
-    return failure or Failure(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group} not found.")
+    code = ErrorCode.GROUP_ID_NOT_FOUND
+    if isinstance(told, Failure) and told.code is code and told.message is None:
+        return failure or told
+    return failure or Failure(code, f"Group {group} not found.")

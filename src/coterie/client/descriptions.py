@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from coterie.client.results import GroupDescription, Member, TopicPartition
 from coterie.protocol.consumer_blobs import decode_assignment, decode_subscription
 from coterie.protocol.group_state import GroupState, GroupType
-from coterie.protocol.messages import consumer_groups, groups, share_groups, streams_groups
 from coterie.protocol.versioned import Undecoded
+
+if TYPE_CHECKING:
+    from coterie.protocol.messages import consumer_groups, groups, share_groups, streams_groups
 
 __all__ = ["classic", "consumer", "operations", "share", "streams"]
 
@@ -19,6 +21,9 @@ _OPERATIONS: Final = (
     "CLUSTER_ACTION", "DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE", "CREATE_TOKENS",
     "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT",
 )  # fmt: skip
+
+#: ConsumerGroupDescribe's member type: 0 speaks the classic protocol, 1 the new one, -1 is not told.
+_UPGRADED: Final = 1
 
 _TAGS: Final = "DescribeGroups, tagged fields of KIP-181"
 _METADATA: Final = "DescribeGroups, member metadata"
@@ -154,6 +159,7 @@ def consumer(group: consumer_groups.DescribedGroup, coordinator: int) -> GroupDe
             subscription_regex=member.subscribed_topic_regex or None,
             assignment=_assigned(member.assignment),
             target_assignment=_assigned(member.target_assignment),
+            upgraded=None if member.member_type < 0 else member.member_type == _UPGRADED,
         )
         for member in group.members
     )

@@ -6,10 +6,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coterie.client.results import TopicPartition
-from coterie.protocol.messages.data import AbortedTransaction
-from coterie.protocol.records.batch import BATCH_OVERHEAD, MAGIC, batch_end
 
 if TYPE_CHECKING:
+    from coterie.protocol.messages.data import AbortedTransaction
     from coterie.protocol.records.columns import RecordColumns
 
 __all__ = ["Budget", "FetchedRecords", "cut"]
@@ -17,6 +16,7 @@ __all__ = ["Budget", "FetchedRecords", "cut"]
 #: Base offset, length, magic, last offset delta and number of records of a batch.
 _BATCH: Final = Struct(">qi4xb6xi30xi")
 _LENGTH_END: Final = 12
+_MAGIC: Final = 2
 
 
 class FetchedRecords(NamedTuple):
@@ -72,12 +72,13 @@ def cut(records: bytes, position: int, end: int, budget: Budget) -> tuple[int, i
     A broker may send half a batch last; that stays away. RecordBatchError if a batch cannot be one.
     """
     at = 0
-    last = len(records) - BATCH_OVERHEAD
+    last = len(records) - _BATCH.size
     while at <= last and position < end and not budget.spent:
         base, length, magic, delta, count = _BATCH.unpack_from(records, at)
         stop = at + _LENGTH_END + length
-        odd = magic != MAGIC or length < BATCH_OVERHEAD - _LENGTH_END or stop > len(records)
-        if odd and batch_end(memoryview(records), at) is None:  # which says what is wrong with it
+        # A batch as it should be needs no closer look, and that look needs imports that take long.
+        odd = magic != _MAGIC or length < _BATCH.size - _LENGTH_END or stop > len(records)
+        if odd and _half(records, at):
             break
         if base >= end:
             return at, end
@@ -85,3 +86,10 @@ def cut(records: bytes, position: int, end: int, budget: Budget) -> tuple[int, i
         position = max(position, min(base + delta + 1, end))
         at = stop
     return at, position
+
+
+def _half(records: bytes, at: int) -> bool:
+    """Whether a batch is not all there; RecordBatchError says what else is wrong with it."""
+    from coterie.protocol.records.batch import batch_end  # noqa: PLC0415 - see above
+
+    return batch_end(memoryview(records), at) is None

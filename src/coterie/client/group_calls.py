@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable
 from enum import StrEnum
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from coterie.client.base import ClientBase
-from coterie.client.describing import Describer
 from coterie.client.listing import Listing
 from coterie.client.network import Deadline, Node
 from coterie.client.results import Done, GroupDescription, GroupListing, Result
@@ -21,16 +19,13 @@ from coterie.protocol.messages.groups import (
     DeleteGroupsResponse,
     ListGroupsRequest,
 )
-from coterie.protocol.messages.membership import (
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-)
+
+if TYPE_CHECKING:
+    from coterie.protocol.messages.membership import MemberIdentity
 
 __all__ = ["GroupCalls"]
 
 E = TypeVar("E", bound=StrEnum)
-_Members = tuple[MemberIdentity, ...]
 
 
 class GroupCalls(ClientBase):
@@ -114,6 +109,8 @@ class GroupCalls(ClientBase):
     async def _describe(
         self, groups: list[str], deadline: Deadline, *, operations: bool
     ) -> Result[str, GroupDescription]:
+        from coterie.client.describing import Describer  # noqa: PLC0415 - a list does not pay for it
+
         describer = Describer(self._network, self._coordinators, deadline, operations=operations)
         return await self._per_coordinator(groups, deadline, describer.ask)
 
@@ -174,6 +171,8 @@ class GroupCalls(ClientBase):
         timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
     ) -> Result[str, Done]:
         """Remove members from a group: those named, or all of them."""
+        from coterie.protocol.messages.membership import MemberIdentity  # noqa: PLC0415 - seldom needed
+
         self._checked([group])
         deadline = self._deadline(timeout)
         members = tuple(MemberIdentity(each, None, reason) for each in member_ids)
@@ -188,7 +187,14 @@ class GroupCalls(ClientBase):
             return Result({})
         return await self._remove(group, members, deadline)
 
-    async def _remove(self, group: str, members: _Members, deadline: Deadline) -> Result[str, Done]:
+    async def _remove(
+        self, group: str, members: tuple[MemberIdentity, ...], deadline: Deadline
+    ) -> Result[str, Done]:
+        from coterie.protocol.messages.membership import (  # noqa: PLC0415 - seldom needed
+            LeaveGroupRequest,
+            LeaveGroupResponse,
+        )
+
         async def ask(node: Node, _: list[str]) -> dict[str, LeaveGroupResponse | Failure]:
             answer = await self._network.ask(
                 node, LeaveGroupRequest(group, members=members), LeaveGroupResponse, deadline
@@ -222,6 +228,8 @@ def _choice(kind: type[E], name: str, wanted: Collection[E | str] | None) -> tup
     for each in wanted:
         member = known.get(str(each).strip().lower())
         if member is None:
+            import difflib  # noqa: PLC0415 - only mistakes pay for it
+
             near = difflib.get_close_matches(str(each).lower(), known, n=1)
             hint = f"did you mean {known[near[0]].value!r}?" if near else f"one of {_all(known)}"
             raise InvalidArgument(f"{name}: there is no {str(each)!r}; {hint}")

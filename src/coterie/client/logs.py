@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from coterie.client.network import Deadline, Network, Node
 from coterie.client.offsets import by_topic
@@ -16,14 +15,12 @@ from coterie.protocol.messages.data import (
     ListOffsetsTopic,
 )
 
-__all__ = ["EARLIEST", "LATEST", "LogReader"]
-
-LATEST: Final = -1
-EARLIEST: Final = -2
+__all__ = ["LogReader"]
 
 
 class LogReader:
-    """One call that looks up offsets by time; `times` are milliseconds since 1970, LATEST or EARLIEST."""
+    """One call that looks up offsets by time; `times` are milliseconds since 1970, -1 for the end, -2 for the
+    beginning."""
 
     def __init__(
         self, network: Network, deadline: Deadline, times: int | Mapping[TopicPartition, int]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coterie.client.group_calls import GroupCalls
 from coterie.client.lag import lag_of, partitions_of
-from coterie.client.logs import EARLIEST, LATEST
 from coterie.client.network import Deadline, Node, together
-from coterie.client.offsets import OffsetChanges, OffsetReader
 from coterie.client.reset import Known, ResetPlan, To, make_plan
 from coterie.client.results import (
     GroupChange,
@@ -22,10 +20,13 @@ from coterie.client.results import (
     TopicPartition,
 )
 from coterie.client.routing import Failure
-from coterie.client.topic_calls import TopicCalls
+from coterie.client.topic_calls import EARLIEST, LATEST, TopicCalls
 from coterie.error_codes import ErrorCode
 from coterie.errors import GroupIdNotFound, InvalidArgument, kafka_error
 from coterie.protocol.group_state import GroupState, GroupType
+
+if TYPE_CHECKING:
+    from coterie.client.offsets import OffsetChanges, OffsetReader
 
 __all__ = ["OffsetCalls"]
 
@@ -51,7 +52,7 @@ class OffsetCalls(GroupCalls, TopicCalls):
         With `stable`, offsets that an open transaction may still change are waited for.
         """
         deadline = self._deadline(timeout)
-        reader = OffsetReader(self._network, deadline, stable=stable)
+        reader = self._reader(deadline, stable=stable)
         return await self._per_coordinator(self._checked(groups), deadline, reader.ask)
 
     async def lag(
@@ -89,7 +90,7 @@ class OffsetCalls(GroupCalls, TopicCalls):
     async def _described_with_offsets(
         self, names: list[str], deadline: Deadline
     ) -> tuple[Result[str, GroupDescription], Result[str, GroupOffsets]]:
-        reader = OffsetReader(self._network, deadline)
+        reader = self._reader(deadline)
         types = self._coordinators.types
         asked = [group for group in names if types.get(group) is not GroupType.SHARE]
         try:
@@ -120,7 +121,7 @@ class OffsetCalls(GroupCalls, TopicCalls):
         groups = self._checked(offsets)
         wanted = {group: _committable(group, offsets[group]) for group in groups}
         deadline = self._deadline(timeout)
-        changes = OffsetChanges(self._network, deadline)
+        changes = self._changes(deadline)
 
         async def ask(node: Node, names: list[str]) -> dict[str, GroupChange | Failure]:
             return await changes.commit(node, names, wanted)
@@ -140,12 +141,22 @@ class OffsetCalls(GroupCalls, TopicCalls):
             if not theirs:
                 raise InvalidArgument(f"group {group!r}: no partition is given")
         deadline = self._deadline(timeout)
-        changes = OffsetChanges(self._network, deadline)
+        changes = self._changes(deadline)
 
         async def ask(node: Node, names: list[str]) -> dict[str, GroupChange | Failure]:
             return await changes.delete(node, names, wanted)
 
         return await self._per_coordinator(groups, deadline, ask)
+
+    def _reader(self, deadline: Deadline, *, stable: bool = False) -> OffsetReader:
+        from coterie.client.offsets import OffsetReader  # noqa: PLC0415 - a list does not pay for it
+
+        return OffsetReader(self._network, deadline, stable=stable)
+
+    def _changes(self, deadline: Deadline) -> OffsetChanges:
+        from coterie.client.offsets import OffsetChanges  # noqa: PLC0415 - a list does not pay for it
+
+        return OffsetChanges(self._network, deadline)
 
     # -- reset ----------------------------------------------------------------------------------------
 
@@ -164,7 +175,7 @@ class OffsetCalls(GroupCalls, TopicCalls):
         names = self._checked([group, to.group_id] if to.kind == "group" else [group])
         deadline = self._deadline(timeout)
         await self._refuse_if_active(group, deadline)
-        reader = OffsetReader(self._network, deadline)
+        reader = self._reader(deadline)
         read = (await self._per_coordinator(names, deadline, reader.ask)).unwrap()
         committed = read[group].offsets
         other = read[to.group_id].offsets if to.kind == "group" else {}

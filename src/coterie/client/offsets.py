@@ -29,11 +29,6 @@ from coterie.protocol.messages.offsets import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from coterie.protocol.messages.share_groups import (
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
-    DescribeShareGroupOffsetsResponse,
-)
 
 __all__ = ["OffsetChanges", "OffsetReader", "by_topic"]
 
@@ -130,6 +125,12 @@ class OffsetReader:
 
     async def ask_share(self, node: Node, groups: list[str]) -> dict[str, GroupOffsets | Failure]:
         """Share groups keep where they start to read elsewhere, and have a request of their own."""
+        from coterie.protocol.messages.share_groups import (  # noqa: PLC0415 - seldom needed
+            DescribeShareGroupOffsetsRequest,
+            DescribeShareGroupOffsetsRequestGroup,
+            DescribeShareGroupOffsetsResponse,
+        )
+
         wanted = tuple(
             DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups
         )

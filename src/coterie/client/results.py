@@ -154,6 +154,8 @@ class Member(msgspec.Struct, frozen=True):
     target_assignment: tuple[TopicPartition, ...] | None = None
     #: Streams: tasks by role, such as "active 0_1".
     tasks: tuple[str, ...] | None = None
+    #: In a group of KIP-848: whether the member speaks the new protocol, or still the classic one.
+    upgraded: bool | None = None
     #: Why subscription or assignment could not be read, with the bytes as they are.
     undecoded: str | None = None
     metadata: bytes = b""

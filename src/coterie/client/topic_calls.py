@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from coterie.client.base import ClientBase
-from coterie.client.fetching import Fetching, FetchPlan
-from coterie.client.logs import EARLIEST, LATEST, LogReader
 from coterie.client.network import Deadline, Node
 from coterie.client.results import (
     Done,
@@ -20,17 +19,16 @@ from coterie.client.results import (
 )
 from coterie.client.routing import Failure, Routed
 from coterie.errors import CoterieError, InvalidArgument, kafka_error
-from coterie.protocol.messages.topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
 
-__all__ = ["TopicCalls"]
+if TYPE_CHECKING:
+    from coterie.client.fetching import Fetching
+    from coterie.protocol.messages.topics import DeleteTopicsResponse
+
+__all__ = ["EARLIEST", "LATEST", "TopicCalls"]
+
+#: ListOffsets' words for the end and the beginning of a log.
+LATEST: Final = -1
+EARLIEST: Final = -2
 
 
 class TopicCalls(ClientBase):
@@ -78,6 +76,13 @@ class TopicCalls(ClientBase):
         timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
     ) -> Result[str, Done]:
         """Create topics, each with its number of partitions."""
+        from coterie.protocol.messages.topics import (  # noqa: PLC0415 - seldom needed
+            CreatableTopic,
+            CreatableTopicConfig,
+            CreateTopicsRequest,
+            CreateTopicsResponse,
+        )
+
         names = self._checked(topics, "topic")
         deadline = self._deadline(timeout)
         settings = tuple(
@@ -133,6 +138,12 @@ class TopicCalls(ClientBase):
     async def _delete_topics(
         self, node: Node, names: list[str], deadline: Deadline
     ) -> DeleteTopicsResponse:
+        from coterie.protocol.messages.topics import (  # noqa: PLC0415 - seldom needed
+            DeleteTopicsRequest,
+            DeleteTopicsResponse,
+            DeleteTopicState,
+        )
+
         connection = await self._network.to(node, deadline)
         wait = int(deadline.left * 1000)
         by_state = tuple(DeleteTopicState(name) for name in names)
@@ -159,6 +170,8 @@ class TopicCalls(ClientBase):
     async def _log_offsets(
         self, partitions: Iterable[TopicPartition], time: int, deadline: Deadline
     ) -> Result[TopicPartition, LogOffset]:
+        from coterie.client.logs import LogReader  # noqa: PLC0415 - a list does not pay for it
+
         reader = LogReader(self._network, deadline, time)
         return await Routed(self._leaders, deadline, reader.ask).run(partitions)
 
@@ -184,6 +197,8 @@ class TopicCalls(ClientBase):
         were deleted before they could be read are an error, or skipped. `timeout` is for the whole; without
         it, reading takes as long as records keep coming.
         """
+        from coterie.client.fetching import Fetching, FetchPlan  # noqa: PLC0415 - seldom needed
+
         if isolation not in _ISOLATION:
             raise InvalidArgument(f"isolation is one of {', '.join(_ISOLATION)}, not {isolation!r}")
         for name, budget in {"max_bytes": max_bytes, "max_records": max_records}.items():

@@ -11,8 +11,9 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
 
-from coterie.client import AdminClient, FetchedRecords, Fetching, TopicPartition
+from coterie.client import AdminClient, FetchedRecords, TopicPartition
 from coterie.client.fetched import Budget, cut
+from coterie.client.fetching import Fetching
 from coterie.errors import (
     BrokerUnreachable,
     CoterieError,
