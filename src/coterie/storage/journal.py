@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple, Self
@@ -43,6 +44,8 @@ _ROUND_HEADER = Struct(">8sIII")  # salt, sequence, entries, payload length
 _ROUND_OVERHEAD = _ROUND_HEADER.size + _CHECKSUM.size
 _ENTRY_HEADER = Struct(">HI")  # name length, batch length
 _FILL_CHUNK = 1024 * 1024
+#: A new journal is this large, so that a new directory opens at once; the first restart lets it grow.
+_FIRST_BYTES = 1024 * 1024
 
 
 class JournalEntry(NamedTuple):
@@ -61,10 +64,11 @@ class _Round(NamedTuple):
 class Journal:
     """An open journal. Everything but `create` and `open` is for the thread that does the I/O."""
 
-    def __init__(self, path: Path, file: File, salt: bytes) -> None:
+    def __init__(self, path: Path, file: File, salt: bytes, size: int) -> None:
         self._path = path
         self._file = file
         self._size = file.size()
+        self._wanted_size = size
         self._salt = salt
         self._sequence = 0
         self._end = SECTOR
@@ -74,14 +78,14 @@ class Journal:
         """The journal of a data directory, made if there is none, and the entries to re-apply."""
         path = root / JOURNAL_NAME
         if not fs.exists(path):
-            _create(fs, path, size)
+            _create(fs, path, min(size, _FIRST_BYTES))
         file = fs.open(path)
         header = file.pread(SECTOR, 0)
         salt = _salt_of(header)
         if salt is None:
             file.close()
             raise StorageDamaged(path, 0, "the journal's header is not one", root=root)
-        journal = cls(path, file, salt)
+        journal = cls(path, file, salt, size)
         return journal, journal._recover(root)
 
     def _recover(self, root: Path) -> list[JournalEntry]:
@@ -141,11 +145,19 @@ class Journal:
 
     def restart(self) -> None:
         """Begin anew at the front; all that was journaled must be durable elsewhere."""
+        if self._size < self._wanted_size:
+            self._grow()
         self._salt = os.urandom(len(self._salt))
         self._file.pwrite(_file_header(self._salt), 0)
         self._file.sync()
         self._sequence = 0
         self._end = SECTOR
+
+    def _grow(self) -> None:
+        """To the size that is wanted; where the disk has no room for that, a smaller one does too."""
+        with suppress(OSError):
+            _fill(self._file, self._size, self._wanted_size)
+        self._size = self._file.size()
 
     def close(self) -> None:
         self._file.close()
@@ -161,8 +173,7 @@ def _create(fs: FileSystem, path: Path, size: int) -> None:
     file = fs.open(creating, create=True)
     try:
         file.truncate(0)
-        for position in range(0, size, _FILL_CHUNK):
-            file.pwrite(bytes(min(_FILL_CHUNK, size - position)), position)
+        _fill(file, 0, size)
         file.pwrite(_file_header(os.urandom(8)), 0)
         file.sync()
     finally:
@@ -170,6 +181,11 @@ def _create(fs: FileSystem, path: Path, size: int) -> None:
     crash_point("journal.mid_create")
     fs.rename(creating, path)
     fs.sync_directory(path.parent)
+
+
+def _fill(file: File, start: int, end: int) -> None:
+    for position in range(start, end, _FILL_CHUNK):
+        file.pwrite(bytes(min(_FILL_CHUNK, end - position)), position)
 
 
 def _file_header(salt: bytes) -> bytes:
