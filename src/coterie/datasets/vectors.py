@@ -1,0 +1,171 @@
+"""From slices of a fetched buffer to Arrow arrays, without a Python object per value.
+
+Strings are built as Arrow string views in numpy, 16 bytes each that point into the buffer, and made plain
+strings by Arrow. Called by the decoders of log datasets.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from coterie.datasets.schemas import TIMESTAMP
+from coterie.datasets.times import LAST_MS
+from coterie.protocol.records.columns import Bools, Int64s, gather
+from coterie.protocol.records.compression import Buffer
+
+__all__ = [
+    "binaries",
+    "is_utf8",
+    "named",
+    "numbers",
+    "strings",
+    "timestamps",
+    "topic_ids",
+]
+
+#: Views of up to this many bytes hold the bytes themselves, padded with zeros.
+_INLINE: Final = 12
+_ASCII: Final = 0x80
+
+
+def _masks(first: int, count: int) -> NDArray[Any]:
+    """For each length, which of `count` bytes from `first` on belong to a string of that length."""
+    table = np.zeros((_INLINE + 1, count), np.uint8)
+    for length in range(_INLINE + 1):
+        table[length, : max(length - first, 0)] = 0xFF
+    return table.view(f"<u{count}").ravel()
+
+
+_FIRST_4: Final = _masks(0, 4)
+_NEXT_8: Final = _masks(4, 8)
+
+_BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+#: Two characters of base64 for each 12 bits.
+_PAIRS: Final = np.array(
+    [_BASE64[bits >> 6] | _BASE64[bits & 63] << 8 for bits in range(1 << 12)], np.dtype("<u2")
+)
+
+
+def strings(buffer: Buffer, start: Int64s, length: Int64s) -> pa.Array:
+    """The text at each slice; a negative length is null. Whether it is text is `is_utf8`'s to say."""
+    return _views(buffer, start, length, pa.string_view()).cast(pa.string())
+
+
+def binaries(buffer: Buffer, start: Int64s, length: Int64s) -> pa.Array:
+    """The bytes of each slice; a negative length is null."""
+    return _views(buffer, start, length, pa.binary_view()).cast(pa.binary())
+
+
+def _views(buffer: Buffer, start: Int64s, length: Int64s, kind: pa.DataType) -> pa.Array:
+    """Two words each: length and the first four bytes; then the next eight, or where in the buffer."""
+    count = len(start)
+    null = length < 0
+    some_null = bool(null.any())
+    size = np.maximum(length, 0) if some_null else length
+    brief = size <= _INLINE
+    prefix = gather(buffer, "<u4", start)
+    place = start << 32
+    if brief.any():
+        kept = np.minimum(size, _INLINE)
+        prefix = prefix & _FIRST_4[kept]
+        inlined = (gather(buffer, "<u8", start + 4) & _NEXT_8[kept]).view(np.int64)
+        place = np.where(brief, inlined, place)
+    words = np.empty((count, 2), np.int64)
+    words[:, 0] = size | prefix.astype(np.int64) << 32
+    words[:, 1] = place
+    valid = pa.array(~null).buffers()[1] if some_null else None
+    buffers = [valid, pa.py_buffer(words), pa.py_buffer(buffer)]
+    return pa.Array.from_buffers(kind, count, buffers, int(null.sum()) if some_null else 0)
+
+
+def is_utf8(array: pa.Array) -> bool:
+    """Whether every string of an array is text: at once if no byte is above 127."""
+    data = array.buffers()[2]
+    if data is None or not data.size:
+        return True
+    if int(np.frombuffer(data, np.uint8).max()) < _ASCII:
+        return True
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def numbers(values: NDArray[Any], kind: pa.DataType, null: Bools | None = None) -> pa.Array:
+    """A column of numbers, null where the mask says."""
+    plain = np.ascontiguousarray(values, kind.to_pandas_dtype())
+    if null is None or not null.any():
+        return pa.array(plain, kind)
+    return pa.array(plain, kind, mask=null)
+
+
+def timestamps(milliseconds: Int64s, null: Bools | None = None) -> pa.Array:
+    """Epoch milliseconds as times; negative ones, and those that no calendar has, are null."""
+    odd = (milliseconds < 0) | (milliseconds > LAST_MS)
+    if null is not None:
+        odd |= null
+    if not odd.any():
+        return pa.array(milliseconds * 1000, pa.int64()).view(TIMESTAMP)
+    micros = np.where(odd, 0, milliseconds) * 1000
+    return pa.array(micros, pa.int64(), mask=odd).view(TIMESTAMP)
+
+
+def topic_ids(raw: NDArray[Any], null: Bools) -> pa.Array:
+    """Sixteen bytes each as Kafka prints them, 22 characters of base64; all zero is null."""
+    count = len(raw)
+    words = np.ascontiguousarray(raw).view(">u8").reshape(count, 2)
+    high, low = words[:, 0].astype(np.uint64), words[:, 1].astype(np.uint64)
+    null = null | ((high == 0) & (low == 0))
+    rows, which = _distinct(high, low)
+    text = _base64(high[rows], low[rows])
+    found = pa.DictionaryArray.from_arrays(pa.array(which, pa.int32(), mask=null), text)
+    return found.cast(pa.string())
+
+
+def _distinct(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> tuple[Int64s, Int64s]:
+    """Rows that differ from each other, at least one of each kind, and for every row its like."""
+    count = len(high)
+    mixed = (high ^ (low * np.uint64(0x9E3779B97F4A7C15))) >> np.uint64(48)
+    slot = mixed.astype(np.intp)
+    table = np.zeros(1 << 16, np.int64)
+    table[slot] = np.arange(count)
+    like = table[slot]
+    # Two ids in one slot: those that lost theirs stand for themselves.
+    lost = (high[like] != high) | (low[like] != low)
+    if lost.any():
+        like = np.where(lost, np.arange(count), like)
+    rows = np.flatnonzero(like == np.arange(count))
+    place = np.zeros(count, np.int64)
+    place[rows] = np.arange(len(rows))
+    return rows, place[like]
+
+
+def _base64(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> pa.Array:
+    count = len(high)
+    text = np.empty((count, 11), "<u2")
+    for index in range(11):
+        shift = 116 - 12 * index  # of the 128 bits, how many are behind these 12
+        if shift >= 64:
+            bits = high >> np.uint64(shift - 64)
+        elif shift > 52:
+            bits = (high << np.uint64(64 - shift)) | (low >> np.uint64(shift))
+        elif shift >= 0:
+            bits = low >> np.uint64(shift)
+        else:
+            bits = low << np.uint64(-shift)
+        text[:, index] = _PAIRS[(bits & np.uint64(0xFFF)).astype(np.intp)]
+    offsets = np.arange(0, 22 * count + 1, 22, dtype=np.int32)
+    return pa.Array.from_buffers(
+        pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+    )
+
+
+def named(codes: Int64s, names: list[str], null: Bools) -> pa.Array:
+    """The name that each code stands for."""
+    index = pa.array(np.where(null, 0, codes).astype(np.int32), pa.int32(), mask=null)
+    return pa.DictionaryArray.from_arrays(index, pa.array(names, pa.string())).cast(pa.string())
