@@ -12,8 +12,12 @@ from coterie.errors import CoterieError
 
 __all__ = ["cli", "main"]
 
-#: Commands, each a module here that is imported when used: one command must not load another's needs.
-COMMANDS = ("server", "wire")
+#: Commands and their modules, imported when used: one command must not load another's needs.
+COMMANDS = {
+    "pipeline": "coterie.spark.command",
+    "server": "coterie.cli.server",
+    "wire": "coterie.cli.wire",
+}
 
 
 class _LateCommands(click.Group):
@@ -23,7 +27,7 @@ class _LateCommands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"coterie.cli.{cmd_name}").command
+        command: click.Command = import_module(COMMANDS[cmd_name]).command
         return command
 
 

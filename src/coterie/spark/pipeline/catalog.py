@@ -1,0 +1,123 @@
+"""What is written beside the data: one manifest per table, and the catalog that says which manifests count.
+
+A commit writes new data files, then new manifests, each synced, and at last renames a new catalog over the
+old one. That rename is the commit, of all tables at once and of the checkpoints with them: before it
+nothing has happened, after it everything has. Called by coterie.spark.pipeline.store.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from coterie.errors import CoterieError
+
+__all__ = [
+    "CATALOG",
+    "Catalog",
+    "DataFile",
+    "Manifest",
+    "load_catalog",
+    "load_manifest",
+    "save",
+    "sync",
+]
+
+CATALOG: Final = "catalog.json"
+
+#: How catalog and manifests themselves are written; grows when an older Coterie could not read them.
+FORMAT: Final = 1
+
+
+class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One Parquet file: where it is below the table's directory, and what is in it."""
+
+    path: str
+    rows: int
+    bytes: int
+    #: The day (UTC) that all its rows are of, or empty for a table without days.
+    day: str = ""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a table. Never changed once it is written."""
+
+    table: str
+    schema_version: int
+    #: Column names and Arrow types, in order.
+    columns: tuple[tuple[str, str], ...]
+    files: tuple[DataFile, ...]
+    run_id: str
+    written_at: str
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+
+class Catalog(msgspec.Struct, frozen=True, kw_only=True):
+    """Which manifest of each table counts, and how far the sources have been read."""
+
+    format: int = FORMAT
+    version: int = 0
+    #: Table name -> its manifest, below the store's directory.
+    tables: dict[str, str] = {}
+    #: The same one version earlier: a reader that began then may still be reading.
+    previous: dict[str, str] = {}
+    #: What each step remembers: offsets of the log, ids of snapshots, what marts were built from.
+    state: dict[str, Any] = {}
+
+
+def load_catalog(root: Path) -> Catalog:
+    """The catalog of a store; an empty one if nothing was ever committed."""
+    path = root / CATALOG
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return Catalog()
+    except OSError as error:
+        raise CoterieError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        # The format first, alone: what else stands in a newer file is not ours to judge.
+        written = msgspec.json.decode(content).get("format")
+        if isinstance(written, int) and written > FORMAT:
+            raise CoterieError(
+                f"{path} was written by a newer Coterie (format {written}, this one knows"
+                f" {FORMAT}); update Coterie or choose another --out"
+            )
+        return msgspec.json.decode(content, type=Catalog)
+    except (msgspec.DecodeError, AttributeError) as error:
+        raise CoterieError(f"{path} is damaged: {error}; choose another --out") from None
+
+
+def load_manifest(root: Path, where: str) -> Manifest:
+    path = root / where
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except OSError as error:
+        raise CoterieError(f"{path} cannot be read: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise CoterieError(f"{path} is damaged: {error}") from None
+
+
+def save(path: Path, value: Catalog | Manifest) -> None:
+    """Write beside, sync, rename over, sync the directory."""
+    beside = path.with_name(f".{path.name}.new")
+    with beside.open("wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(value), indent=1))
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Make a file, or the names in a directory, survive a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,112 @@
+"""Between DataFrames and the table store: few files out, what the catalog names in, and views for SQL.
+
+Called by every step that has a Spark session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (Spark's own custom)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from coterie.errors import CoterieError
+from coterie.spark.pipeline.store import TableStore, Transaction
+from coterie.spark.pipeline.tables import RAW, RawTable
+from coterie.spark.pipeline.versions import check_version
+
+__all__ = ["append_raw", "read_table", "register_views", "replace_mart", "spark_schema"]
+
+#: A file holds about this much before it is packed; a day of 10,000 groups is a handful of them.
+_FILE_BYTES = 256 * 1024 * 1024
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """An Arrow schema in Spark's words."""
+    return from_arrow_schema(schema)
+
+
+def append_raw(transaction: Transaction, table: RawTable, frame: DataFrame) -> int:
+    """Write rows as new files of a raw table, by day; how many."""
+    day = F.date_format(F.col(table.day_of), "yyyy-MM-dd")
+    whole = frame.select(*table.schema.names).withColumn("day", day)
+    # REBALANCE lets Spark join small partitions of a day and split large ones, by what is really there.
+    with _writing(frame.sparkSession):
+        rows = whole.hint("rebalance", "day").sortWithinPartitions("day", *table.order)
+        rows.write.partitionBy("day").parquet(str(transaction.directory(table.name)))
+    return transaction.append(table.name, table.schema, table.version)
+
+
+def replace_mart(transaction: Transaction, name: str, frame: DataFrame, version: int) -> int:
+    """Write a mart anew; how many rows it has."""
+    with _writing(frame.sparkSession):
+        frame.hint("rebalance").write.parquet(str(transaction.directory(name)))
+    schema = _written_schema(transaction, name)
+    return transaction.replace(name, schema, version)
+
+
+#: How tables are written, whatever session we are given.
+_WRITING = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(_FILE_BYTES),
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@contextmanager
+def _writing(spark: SparkSession) -> Iterator[None]:
+    """The session's settings as our tables need them, and back again: it may be a user's own."""
+    before = {name: spark.conf.get(name, None) for name in _WRITING}
+    for name, value in _WRITING.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+def _written_schema(transaction: Transaction, name: str) -> pa.Schema:
+    for path in sorted(transaction.directory(name).glob("*.parquet")):
+        return pq.read_schema(path).remove_metadata()
+    raise CoterieError(
+        f"Spark wrote no file under {transaction.directory(name)};"
+        " --out must be a directory that this machine and all executors share"
+    )
+
+
+def read_table(spark: SparkSession, store: TableStore, name: str) -> DataFrame:
+    """A table as it was last committed; a raw table that was never written is empty."""
+    table = RAW.get(name)
+    paths = store.paths(name)
+    if table is None:
+        if store.manifest(name) is None:
+            there = ", ".join(store.tables) or "none"
+            raise CoterieError(
+                f"there is no table {name!r} in {store.root}; there are {there}"
+                " (`coterie pipeline build` makes the marts)"
+            )
+        return spark.read.parquet(*paths)
+    check_version(store, table)
+    schema = spark_schema(table.schema)
+    if not paths:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*paths)
+
+
+def register_views(spark: SparkSession, store: TableStore) -> list[str]:
+    """A view for every table, so that SQL may name it; their names."""
+    names = sorted({*RAW, *store.tables})
+    for name in names:
+        read_table(spark, store, name).createOrReplaceTempView(name)
+    return names

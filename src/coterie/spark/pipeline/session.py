@@ -1,0 +1,172 @@
+"""The Spark session of the pipeline: quick to start, silent, in UTC; its log is kept if something fails.
+
+Called by coterie.spark.command. Under spark-submit the session is the one that Spark has made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from coterie.errors import CoterieError
+from coterie.spark.pipeline.progress import Progress
+from coterie.spark.pipeline.startup import cache_directory, prepare
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["DEFAULT_MASTER", "pipeline_session"]
+
+DEFAULT_MASTER: Final = "local[*]"
+
+#: Settings of every session. What the user has set by spark-submit or spark-defaults.conf wins over none of
+#: these: tables must come out the same everywhere.
+_SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+_STARTING: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.app.name": "coterie pipeline",
+}
+
+
+@contextlib.contextmanager
+def pipeline_session(
+    progress: Progress, *, master: str | None, memory: str | None = None, verbose: bool = False
+) -> Iterator[SparkSession]:
+    """A session for a command. Its log goes to a file that is named if the command fails."""
+    log = None if verbose or _submitted() else _log_file()
+    with progress.step("Starting Spark"):
+        spark = _start(master, memory, log)
+    progress.watch = lambda: _tasks(spark)
+    try:
+        yield spark
+    except CoterieError:
+        raise
+    except Exception as error:  # noqa: BLE001  (py4j, Spark and Java have no common base)
+        raise CoterieError(_explained(error, log)) from (error if verbose else None)
+    else:
+        if log is not None:
+            log.unlink(missing_ok=True)
+    finally:
+        progress.watch = None
+        spark.stop()
+
+
+def _submitted() -> bool:
+    """Whether spark-submit runs us: its JVM, its master, its logs."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _start(master: str | None, memory: str | None, log: Path | None) -> SparkSession:
+    chosen = master or (None if _submitted() else DEFAULT_MASTER)
+    local = bool(chosen and chosen.startswith("local"))
+    # Workers are started by this name; what PATH calls python3 may have neither pyarrow nor us.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    quick = prepare(local=local)
+    settings = {**_SETTINGS, **_STARTING}
+    if chosen:
+        settings["spark.master"] = chosen
+    if memory:
+        settings["spark.driver.memory"] = memory
+    if quick.java_options:
+        settings["spark.driver.extraJavaOptions"] = " ".join(quick.java_options)
+    with _environment(quick.environment):
+        spark, pid = _session(settings, log)
+    quick.started(pid)
+    spark.sparkContext.setLogLevel("ERROR" if log else "WARN")
+    return spark
+
+
+def _session(settings: dict[str, str], log: Path | None) -> tuple[SparkSession, int | None]:
+    try:
+        from pyspark import SparkConf, SparkContext  # noqa: PLC0415  (only here is Spark needed)
+        from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+        from pyspark.sql import SparkSession as Session  # noqa: PLC0415
+    except ImportError:
+        raise CoterieError("the pipeline needs Spark: pip install 'coterie[spark]'") from None
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001  (a program that calls us has one)
+        return Session.builder.config(map=dict(_SETTINGS)).getOrCreate(), None
+    conf = SparkConf().setAll(list(settings.items()))
+    try:
+        with log.open("wb") if log else contextlib.nullcontext() as file:
+            streams = {"stdout": file, "stderr": file} if file else None
+            gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
+        spark = Session(SparkContext(conf=conf, gateway=gateway))
+    except Exception as error:  # noqa: BLE001  (likewise)
+        raise CoterieError(f"Spark did not start: {_last_words(log) or error}") from None
+    process = getattr(gateway, "proc", None)
+    return spark, process.pid if process is not None else None
+
+
+@contextlib.contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Set variables for the start only: a user's later spark-submit must not see our home of links."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _log_file() -> Path | None:
+    try:
+        directory = cache_directory()
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix="spark-", suffix=".log", dir=directory)
+    except OSError:
+        return None
+    os.close(descriptor)
+    return Path(name)
+
+
+def _last_words(log: Path | None) -> str:
+    """The line of Spark's log that says what went wrong."""
+    if log is None or not log.exists():
+        return ""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    telling = [line for line in lines if "Exception" in line or "Error" in line]
+    found = (telling or lines or [""])[-1].strip()
+    return f"{found} (all of it: {log})" if found else ""
+
+
+def _explained(error: Exception, log: Path | None) -> str:
+    """One sentence out of a page of Java: the innermost cause that means something to a person."""
+    text = str(error).strip()
+    ours = [line for line in text.splitlines() if "coterie.errors." in line]
+    if ours:
+        return ours[-1].split(": ", 1)[-1].strip()
+    condition: Any = getattr(error, "getCondition", None)
+    first = text.splitlines()[0] if text else type(error).__name__
+    where = f"; Spark's log is {log}" if log is not None and condition is None else ""
+    return f"{first}{where}"
+
+
+def _tasks(spark: SparkSession) -> tuple[int, int] | None:
+    """Finished and all tasks of the stages that run now."""
+    try:
+        tracker = spark.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    except Exception:  # noqa: BLE001  (a figure for the eye; py4j raises anything while Spark stops)
+        return None
+    known = [stage for stage in stages if stage is not None]
+    return sum(each.numCompletedTasks for each in known), sum(each.numTasks for each in known)

@@ -1,0 +1,183 @@
+"""A quick start of Spark, by what costs nothing: shared classes, and workers that import compiled code.
+
+Two things are made once into the user's cache. An archive of loaded classes (AppCDS), dumped by the JVM of
+the first run at its end and mapped by those after it. And a Spark home of links without its `python`
+directory, whose zip has no compiled code: workers then import pyspark from site-packages, in a third of the
+time. Both are named after the JDK, the jars and the class path; where anything is odd, Spark starts as it
+always did. Called by coterie.spark.pipeline.session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+__all__ = ["QuickStart", "cache_directory", "prepare"]
+
+#: A dump that failed this often is not tried again: the class path may be one that cannot be archived.
+_TRIES: Final = 3
+#: Archives of Spark are above 50 MB; anything near nothing is a dump that was cut short.
+_LEAST_BYTES: Final = 1_000_000
+#: What else goes into a JVM's class path, by Spark's own scripts.
+_CLASS_PATH_SETTINGS: Final = (
+    "HADOOP_CONF_DIR",
+    "SPARK_CONF_DIR",
+    "SPARK_DIST_CLASSPATH",
+    "YARN_CONF_DIR",
+)
+
+
+@dataclass
+class QuickStart:
+    """What to start Spark with. Without anything in it, Spark starts as it always did."""
+
+    environment: dict[str, str] = field(default_factory=dict)
+    java_options: list[str] = field(default_factory=list)
+    #: Where the JVM will dump its classes at its end, if it was asked to.
+    dump: Path | None = None
+
+    def started(self, pid: int | None) -> None:
+        """Note who dumps: the file is not ready before that process has ended."""
+        if self.dump is not None and pid is not None:
+            with contextlib.suppress(OSError):
+                self.dump.with_suffix(".pid").write_text(str(pid), encoding="ascii")
+
+
+def cache_directory() -> Path:
+    """The user's cache of things that can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coterie"
+
+
+def prepare(*, local: bool, cache: Path | None = None) -> QuickStart:
+    """What makes the next start quick; nothing, if anything stands in the way."""
+    quick = QuickStart()
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM already
+        return quick
+    try:
+        _prepare(quick, cache or cache_directory(), local=local)
+    except (OSError, ValueError):
+        return QuickStart()
+    return quick
+
+
+def _prepare(quick: QuickStart, cache: Path, *, local: bool) -> None:
+    java, spark = _java(), _spark_home()
+    if java is None or spark is None:
+        return
+    cache.mkdir(parents=True, exist_ok=True)
+    home = spark
+    if local and "SPARK_HOME" not in os.environ:
+        home = _home_of_links(spark, cache)
+        quick.environment["SPARK_HOME"] = str(home)
+    archive = cache / f"spark-{_key(java, home)}.jsa"
+    dump = archive.with_suffix(".new")
+    _promote(dump, archive)
+    if archive.exists():
+        quick.java_options = [f"-XX:SharedArchiveFile={archive}"]
+    elif _may_try(dump):
+        quick.java_options = [f"-XX:ArchiveClassesAtExit={dump}"]
+        quick.dump = dump
+    if any(character in str(archive) for character in " '\"\\"):
+        quick.java_options, quick.dump = [], None  # these would not survive Spark's own quoting
+
+
+def _java() -> Path | None:
+    """The JVM that Spark's scripts will find."""
+    home = os.environ.get("JAVA_HOME")
+    found = f"{home}/bin/java" if home else shutil.which("java")
+    return Path(found).resolve() if found and Path(found).exists() else None
+
+
+def _spark_home() -> Path | None:
+    given = os.environ.get("SPARK_HOME")
+    if given:
+        return Path(given)
+    spec = find_spec("pyspark")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def _key(java: Path, home: Path) -> str:
+    """A name for this JDK with these jars: another of either is another archive."""
+    return hashlib.sha256("\n".join(_facts(java, home)).encode()).hexdigest()[:16]
+
+
+def _facts(java: Path, home: Path) -> Iterator[str]:
+    for path in (java, java.parents[1] / "lib" / "server" / "libjvm.so"):
+        yield f"{path} {_stamp(path)}"
+    yield str(home)
+    yield from (f"{jar.name} {_stamp(jar)}" for jar in sorted((home / "jars").iterdir()))
+    yield from (f"{name}={os.environ.get(name, '')}" for name in _CLASS_PATH_SETTINGS)
+
+
+def _stamp(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        status = path.stat()
+        return f"{status.st_size} {status.st_mtime_ns}"
+    return "-"
+
+
+def _home_of_links(spark: Path, cache: Path) -> Path:
+    """A directory of links to all of a Spark home except `python`; made beside and renamed."""
+    digest = hashlib.sha256(f"{spark} {_stamp(spark)}".encode()).hexdigest()[:16]
+    home = cache / f"spark-home-{digest}"
+    if (home / "bin" / "spark-submit").exists() and (home / "jars").exists():
+        return home
+    made = Path(tempfile.mkdtemp(prefix="spark-home-", dir=cache))
+    for entry in spark.iterdir():
+        if entry.name != "python":
+            (made / entry.name).symlink_to(entry)
+    if home.exists():  # links into a Spark that has gone
+        shutil.rmtree(home)
+    try:
+        made.rename(home)
+    except OSError:  # another run was quicker
+        shutil.rmtree(made, ignore_errors=True)
+    return home
+
+
+def _promote(dump: Path, archive: Path) -> None:
+    """Take a dump for the archive if the JVM that wrote it is gone and it is whole."""
+    if archive.exists() or not dump.exists():
+        return
+    note = dump.with_suffix(".pid")
+    pid = int(note.read_text(encoding="ascii") or 0) if note.exists() else 0
+    if pid and _alive(pid):
+        return
+    with dump.open("rb") as file:
+        begun = any(file.read(4))  # the JVM writes the header last
+    if begun and dump.stat().st_size >= _LEAST_BYTES:
+        dump.replace(archive)
+    else:
+        dump.unlink()
+    note.unlink(missing_ok=True)
+
+
+def _may_try(dump: Path) -> bool:
+    """Whether to ask this JVM for a dump: not if one is at it, nor if it failed again and again."""
+    note = dump.with_suffix(".pid")
+    if note.exists() and _alive(int(note.read_text(encoding="ascii") or 0)):
+        return False
+    tries = dump.with_suffix(".tries")
+    made = int(tries.read_text(encoding="ascii")) if tries.exists() else 0
+    if made >= _TRIES:
+        return False
+    tries.write_text(str(made + 1), encoding="ascii")
+    return True
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

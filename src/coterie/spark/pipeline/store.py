@@ -1,0 +1,260 @@
+"""The table store: Parquet files under one directory, changed only by whole transactions.
+
+    OUT/catalog.json                        which manifests count (coterie.spark.pipeline.catalog)
+    OUT/<table>/manifest-<version>.json     the files of one version of a table
+    OUT/<table>/<run id>/[day=.../]*.parquet
+
+One writer at a time holds the lock; readers need none. A run that was killed leaves files that no manifest
+names: nobody reads them, and the next writer removes them. Nothing here knows Spark.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from coterie.errors import CoterieError
+from coterie.spark.pipeline.catalog import (
+    Catalog,
+    DataFile,
+    Manifest,
+    load_catalog,
+    load_manifest,
+    save,
+    sync,
+)
+
+__all__ = ["TableStore", "Transaction", "new_run_id"]
+
+_LOCK: Final = ".lock"
+_DAY: Final = re.compile(r"day=(\d{4}-\d{2}-\d{2})")
+
+
+def new_run_id() -> str:
+    """Names that sort by time and never meet."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+
+
+class TableStore:
+    """The tables under a directory, as the last commit left them when the store was opened or refreshed."""
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root).absolute()
+        self.catalog = load_catalog(self.root)
+        self._manifests: dict[str, Manifest] = {}
+
+    def refresh(self) -> None:
+        """See what has been committed since."""
+        self.catalog = load_catalog(self.root)
+
+    @property
+    def tables(self) -> list[str]:
+        return sorted(self.catalog.tables)
+
+    def must_exist(self) -> None:
+        """Raise unless something was committed here."""
+        if not self.catalog.version:
+            raise CoterieError(
+                f"there are no tables in {self.root}; fill it with `coterie pipeline run --out`"
+            )
+
+    def manifest(self, table: str) -> Manifest | None:
+        """The version of a table that counts; None if it was never written."""
+        where = self.catalog.tables.get(table)
+        return None if where is None else self._load(where)
+
+    def state(self, step: str) -> Mapping[str, Any]:
+        """What a step remembered at its last commit."""
+        found = self.catalog.state.get(step, {})
+        return found if isinstance(found, Mapping) else {}
+
+    def paths(self, table: str) -> list[str]:
+        """The Parquet files of a table."""
+        manifest = self.manifest(table)
+        if manifest is None:
+            return []
+        return [str(self.root / table / file.path) for file in manifest.files]
+
+    def _load(self, where: str) -> Manifest:
+        if where not in self._manifests:
+            self._manifests[where] = load_manifest(self.root, where)
+        return self._manifests[where]
+
+    @contextmanager
+    def write(self) -> Iterator[Transaction]:
+        """A transaction: what `commit` was not called for has never happened."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.root / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise CoterieError(f"cannot write to {self.root}: {error.strerror}") from None
+        try:
+            self._lock(descriptor)
+            self.refresh()
+            self._remove_leftovers()
+            yield Transaction(self, new_run_id())
+        finally:
+            os.close(descriptor)  # gives the lock back, as the end of the process would
+            self.refresh()
+
+    def _lock(self, descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+            raise CoterieError(
+                f"another run (process {holder or 'unknown'}) is writing to {self.root};"
+                " wait for its end, or choose another --out"
+            ) from None
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def _remove_leftovers(self) -> None:
+        """Remove what neither this version names nor the one before, which may still be read."""
+        named = {*self.catalog.tables.values(), *self.catalog.previous.values()}
+        files = {
+            self.root / manifest.table / file.path
+            for manifest in (self._load(where) for where in named)
+            for file in manifest.files
+        }
+        runs = {path.relative_to(self.root).parts[:2] for path in files}
+        for table in (each for each in self.root.iterdir() if _is_table(each)):
+            for entry in table.iterdir():
+                if entry.is_dir() and (table.name, entry.name) not in runs:
+                    shutil.rmtree(entry)
+                elif entry.is_file() and f"{table.name}/{entry.name}" not in named:
+                    entry.unlink()
+        self._remove_files_of_kept_runs(runs, files)
+
+    def _remove_files_of_kept_runs(self, runs: set[tuple[str, ...]], files: set[Path]) -> None:
+        for run in runs:
+            for file in self.root.joinpath(*run).rglob("*"):
+                if file.is_file() and file not in files:
+                    file.unlink()
+
+
+def _is_table(path: Path) -> bool:
+    """Whether a directory is one of ours; whatever else a user keeps here is not touched."""
+    return path.is_dir() and any(
+        entry.name.startswith(("manifest-", ".manifest-"))
+        or re.fullmatch(r"\d{8}T\d{6}-[0-9a-f]{8}", entry.name)
+        for entry in path.iterdir()
+    )
+
+
+@dataclass
+class Transaction:
+    """New files, on their way into the tables of a store."""
+
+    store: TableStore
+    run_id: str
+    _manifests: dict[str, Manifest] = field(default_factory=dict)
+    _state: dict[str, Any] = field(default_factory=dict)
+
+    def directory(self, table: str) -> Path:
+        """Where to write new files of a table; not made yet."""
+        return self.store.root / table / self.run_id
+
+    def append(self, table: str, columns: pa.Schema, version: int) -> int:
+        """Take the files in `directory(table)` beside those that the table has; the rows in them."""
+        now = self.store.manifest(table)
+        kept = () if now is None else now.files
+        return self._put(table, columns, version, kept)
+
+    def replace(self, table: str, columns: pa.Schema, version: int) -> int:
+        """Take the files in `directory(table)` instead of those that the table has."""
+        return self._put(table, columns, version, ())
+
+    def keep_only(self, table: str, files: tuple[DataFile, ...]) -> None:
+        """Take the files in `directory(table)` and some of those that the table has."""
+        now = self.store.manifest(table)
+        if now is None:
+            raise CoterieError(f"there is no table {table!r}")
+        files = (*files, *_found(self.store.root / table, self.directory(table)))
+        self._set(table, now.columns, now.schema_version, files)
+
+    def remember(self, step: str, state: Mapping[str, Any]) -> None:
+        """Keep a step's own state (a checkpoint) with the commit."""
+        self._state[step] = dict(state)
+
+    def commit(self) -> None:
+        """Make it all count, at once."""
+        root, catalog = self.store.root, self.store.catalog
+        version = catalog.version + 1
+        tables = dict(catalog.tables)
+        for table, manifest in self._manifests.items():
+            where = f"{table}/manifest-{version:08}.json"
+            (root / table).mkdir(parents=True, exist_ok=True)
+            _sync_tree(self.directory(table))
+            save(root / where, manifest)
+            tables[table] = where
+        sync(root)
+        new = Catalog(
+            version=version,
+            tables=tables,
+            previous=catalog.tables,
+            state={**catalog.state, **self._state},
+        )
+        save(root / "catalog.json", new)
+        self.store.refresh()
+
+    def _put(self, table: str, columns: pa.Schema, version: int, kept: tuple[DataFile, ...]) -> int:
+        new = _found(self.store.root / table, self.directory(table))
+        names = tuple((each.name, str(each.type)) for each in columns)
+        self._set(table, names, version, (*kept, *new))
+        return sum(file.rows for file in new)
+
+    def _set(
+        self,
+        table: str,
+        columns: tuple[tuple[str, str], ...],
+        version: int,
+        files: tuple[DataFile, ...],
+    ) -> None:
+        self._manifests[table] = Manifest(
+            table=table,
+            schema_version=version,
+            columns=columns,
+            files=files,
+            run_id=self.run_id,
+            written_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+
+def _found(table: Path, directory: Path) -> Iterator[DataFile]:
+    """The Parquet files that were written under a directory; whatever else is there goes."""
+    found = False
+    for path in sorted(directory.rglob("*")) if directory.exists() else ():
+        if path.is_dir():
+            continue
+        if path.suffix != ".parquet" or path.name.startswith((".", "_")):
+            path.unlink()  # Hadoop's checksums and markers
+            continue
+        rows = pq.read_metadata(path).num_rows
+        if not rows and found:  # one empty file stays: it has the schema
+            path.unlink()
+            continue
+        found = True
+        day = _DAY.search(str(path.relative_to(table)))
+        where = str(path.relative_to(table))
+        yield DataFile(where, rows, path.stat().st_size, day.group(1) if day else "")
+
+
+def _sync_tree(directory: Path) -> None:
+    if not directory.exists():
+        return
+    for path in (directory, *directory.rglob("*")):
+        sync(path)
+    sync(directory.parent)

@@ -1,0 +1,67 @@
+"""The tables of a store: which there are, the version of their schema, and how they lie on disk.
+
+Raw tables hold what a cluster said: the log since the first ingest, and one set of rows per snapshot. Marts
+are made from them by `build` and can always be made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from coterie.datasets.schemas import LIVE, SCHEMA_VERSION, TIMESTAMP, schema
+
+__all__ = ["LOG_TABLES", "RAW", "SNAPSHOT_TABLES", "RawTable", "raw_table"]
+
+#: In front of every row of a snapshot.
+_SNAPSHOT: Final = (pa.field("snapshot_id", pa.string()), pa.field("taken_at", TIMESTAMP))
+
+
+class RawTable(NamedTuple):
+    """A table of facts: its schema, the column that gives a row its day, and the order inside a file."""
+
+    name: str
+    #: The dataset that fills it.
+    dataset: str
+    schema: pa.Schema
+    day_of: str
+    #: Rows that are read together lie together; equal neighbours also pack well.
+    order: tuple[str, ...]
+    version: int = SCHEMA_VERSION
+
+
+def _of_snapshot(name: str) -> RawTable:
+    columns = list(schema(name))
+    if name == "end_offsets":  # a history of its own, which other sources add to
+        return RawTable(name, name, pa.schema(columns), "taken_at", ("topic", "partition"))
+    order = ("snapshot_id", columns[0].name)
+    return RawTable(name, name, pa.schema([*_SNAPSHOT, *columns]), "taken_at", order)
+
+
+LOG_TABLES: Final = (
+    RawTable(
+        "commits",
+        "commits",
+        schema("commits"),
+        "timestamp",
+        ("group_id", "topic", "topic_partition", "offset"),
+    ),
+    RawTable(
+        "group_events", "group_events", schema("group_events"), "timestamp", ("group_id", "offset")
+    ),
+    # Of the whole log only what nobody could read is kept as it was: it must not be lost without a word.
+    RawTable("quarantine", "log", schema("log"), "timestamp", ("partition", "offset")),
+)
+SNAPSHOT_TABLES: Final = tuple(_of_snapshot(name) for name in LIVE)
+
+RAW: Final[Mapping[str, RawTable]] = MappingProxyType(
+    {table.name: table for table in (*LOG_TABLES, *SNAPSHOT_TABLES)}
+)
+
+
+def raw_table(name: str) -> RawTable:
+    """A raw table by its name."""
+    return RAW[name]
