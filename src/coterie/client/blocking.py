@@ -129,11 +129,15 @@ class BlockingAdminClient:
         groups: Iterable[str],
         *,
         authorized_operations: bool = False,
+        deep: bool = False,
         timeout: float | None = None,
     ) -> Result[str, GroupDescription]:
         return self._run(
             self._admin.describe_groups(
-                groups, authorized_operations=authorized_operations, timeout=timeout
+                groups,
+                authorized_operations=authorized_operations,
+                deep=deep,
+                timeout=timeout,
             )
         )
 
@@ -174,9 +178,16 @@ class BlockingAdminClient:
         return self._run(self._admin.list_offsets(groups, stable=stable, timeout=timeout))
 
     def lag(
-        self, groups: Iterable[str], *, log_start: bool = False, timeout: float | None = None
+        self,
+        groups: Iterable[str],
+        *,
+        log_start: bool = False,
+        topics: Iterable[str] | None = None,
+        timeout: float | None = None,
     ) -> Result[str, GroupLag]:
-        return self._run(self._admin.lag(groups, log_start=log_start, timeout=timeout))
+        return self._run(
+            self._admin.lag(groups, log_start=log_start, topics=topics, timeout=timeout)
+        )
 
     def alter_offsets(
         self,
@@ -240,9 +251,12 @@ class BlockingAdminClient:
         partitions: Iterable[TopicPartition],
         at: str | datetime | int = "latest",
         *,
+        isolation: str = "read_uncommitted",
         timeout: float | None = None,
     ) -> Result[TopicPartition, LogOffset]:
-        return self._run(self._admin.log_offsets(partitions, at, timeout=timeout))
+        return self._run(
+            self._admin.log_offsets(partitions, at, isolation=isolation, timeout=timeout)
+        )
 
     def fetch(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from coterie.client.results import (
     GroupDescription,
@@ -20,7 +20,9 @@ _Ends = Result[TopicPartition, LogOffset]
 
 
 def partitions_of(
-    described: Mapping[str, GroupDescription], offsets: Mapping[str, GroupOffsets]
+    described: Mapping[str, GroupDescription],
+    offsets: Mapping[str, GroupOffsets],
+    only: Collection[TopicPartition] | None = None,
 ) -> dict[TopicPartition, None]:
     """Every partition that a group has committed to or a member has been given, each once."""
     found: dict[TopicPartition, None] = {}
@@ -29,11 +31,15 @@ def partitions_of(
     for group in described.values():
         for member in group.members:
             found.update(dict.fromkeys(member.assignment or ()))
-    return found
+    return found if only is None else {each: None for each in found if each in only}
 
 
 def lag_of(
-    group: GroupDescription, offsets: GroupOffsets, ends: _Ends, starts: _Ends | None
+    group: GroupDescription,
+    offsets: GroupOffsets,
+    ends: _Ends,
+    starts: _Ends | None,
+    only: Collection[TopicPartition] | None = None,
 ) -> GroupLag:
     """One group's lag. A partition without a commit has no lag; one without an end has an error."""
     owners = {
@@ -46,6 +52,8 @@ def lag_of(
         wanted |= dict.fromkeys(owners) | dict.fromkeys(offsets.errors)
     rows = []
     for partition in wanted:
+        if only is not None and partition not in only:
+            continue
         committed = offsets.offsets.get(partition)
         end = ends.items.get(partition)
         start = starts.items.get(partition) if starts is not None else None
@@ -61,6 +69,8 @@ def lag_of(
                 None if committed is None or end is None else end.offset - committed.offset,
                 owners.get(partition),
                 error,
+                None if committed is None else committed.leader_epoch,
+                None if committed is None else committed.metadata,
             )
         )
     return GroupLag(group.group_id, group.type, group.state, tuple(rows))

@@ -23,11 +23,17 @@ class LogReader:
     beginning."""
 
     def __init__(
-        self, network: Network, deadline: Deadline, times: int | Mapping[TopicPartition, int]
+        self,
+        network: Network,
+        deadline: Deadline,
+        times: int | Mapping[TopicPartition, int],
+        *,
+        committed: bool = False,
     ) -> None:
         self._network = network
         self._deadline = deadline
         self._times = times
+        self._committed = committed
 
     def _time(self, topic: str, index: int) -> int:
         if isinstance(self._times, int):
@@ -48,7 +54,10 @@ class LogReader:
             for topic, indexes in by_topic(partitions).items()
         )
         request = ListOffsetsRequest(
-            replica_id=-1, topics=topics, timeout_ms=int(self._deadline.left * 1000)
+            replica_id=-1,
+            isolation_level=int(self._committed),
+            topics=topics,
+            timeout_ms=int(self._deadline.left * 1000),
         )
         answer = await self._network.ask(node, request, ListOffsetsResponse, self._deadline)
         return {

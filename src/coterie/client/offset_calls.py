@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from coterie.client.group_calls import GroupCalls
+from coterie.client.group_calls import SHARE_OF_THE_GROUPS, GroupCalls
 from coterie.client.lag import lag_of, partitions_of
 from coterie.client.network import Deadline, Node, together
 from coterie.client.reset import Known, ResetPlan, To, make_plan
@@ -22,16 +22,18 @@ from coterie.client.results import (
 from coterie.client.routing import Failure
 from coterie.client.topic_calls import EARLIEST, LATEST, TopicCalls
 from coterie.error_codes import ErrorCode
-from coterie.errors import GroupIdNotFound, InvalidArgument, kafka_error
+from coterie.errors import (
+    GroupIdNotFound,
+    InvalidArgument,
+    UnknownTopicOrPartition,
+    kafka_error,
+)
 from coterie.protocol.group_state import GroupState, GroupType
 
 if TYPE_CHECKING:
     from coterie.client.offsets import OffsetChanges, OffsetReader
 
 __all__ = ["OffsetCalls"]
-
-#: How much of a call's time may go by before the ends of the logs are asked for.
-_SHARE_OF_THE_GROUPS: Final = 0.8
 
 #: A group's offsets can be set from outside only while nobody reads.
 _INACTIVE: Final = frozenset({GroupState.EMPTY, GroupState.DEAD})
@@ -60,26 +62,29 @@ class OffsetCalls(GroupCalls, TopicCalls):
         groups: Iterable[str],
         *,
         log_start: bool = False,
+        topics: Iterable[str] | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
     ) -> Result[str, GroupLag]:
         """How far groups are behind, partition by partition, and which member has which.
 
         Commits are read first and the ends of the logs afterwards, each end once, so no lag is negative
-        because a group was faster than the reader. `log_start` costs one more request per leader.
+        because a group was faster than the reader. `log_start` costs one more request per leader. With
+        `topics`, brokers are asked about these alone; one that does not exist has no partitions.
         """
         names = self._checked(groups)
         deadline = self._deadline(timeout)
+        only = None if topics is None else await self._existing(topics, deadline)
         # Groups that cannot be had must leave time to ask for the logs of those that can.
-        most = deadline.within(deadline.left * _SHARE_OF_THE_GROUPS)
+        most = deadline.within(deadline.left * SHARE_OF_THE_GROUPS)
         # Found once for the two questions that follow; what cannot be found now is tried again there.
         await self._coordinators.find(names, most)
-        described, offsets = await self._described_with_offsets(names, most)
-        wanted = partitions_of(described.items, offsets.items)
+        described, offsets = await self._described_with_offsets(names, most, only)
+        wanted = partitions_of(described.items, offsets.items, only)
         ends = await self._log_offsets(wanted, LATEST, deadline)
         starts = await self._log_offsets(wanted, EARLIEST, deadline) if log_start else None
         errors = {**offsets.errors, **described.errors}
         items = {
-            group: lag_of(described.items[group], offsets.items[group], ends, starts)
+            group: lag_of(described.items[group], offsets.items[group], ends, starts, only)
             for group in names
             if group in described.items and group in offsets.items
         }
@@ -88,9 +93,12 @@ class OffsetCalls(GroupCalls, TopicCalls):
         return Result(items, errors, broker_errors)
 
     async def _described_with_offsets(
-        self, names: list[str], deadline: Deadline
+        self,
+        names: list[str],
+        deadline: Deadline,
+        only: frozenset[TopicPartition] | None = None,
     ) -> tuple[Result[str, GroupDescription], Result[str, GroupOffsets]]:
-        reader = self._reader(deadline)
+        reader = self._reader(deadline, only=only)
         types = self._coordinators.types
         asked = [group for group in names if types.get(group) is not GroupType.SHARE]
         try:
@@ -148,10 +156,33 @@ class OffsetCalls(GroupCalls, TopicCalls):
 
         return await self._per_coordinator(groups, deadline, ask)
 
-    def _reader(self, deadline: Deadline, *, stable: bool = False) -> OffsetReader:
+    def _reader(
+        self,
+        deadline: Deadline,
+        *,
+        stable: bool = False,
+        only: frozenset[TopicPartition] | None = None,
+    ) -> OffsetReader:
         from coterie.client.offsets import OffsetReader  # noqa: PLC0415 - a list does not pay for it
 
-        return OffsetReader(self._network, deadline, stable=stable)
+        partitions = None if only is None else sorted(only)
+        return OffsetReader(self._network, deadline, stable=stable, partitions=partitions)
+
+    async def _existing(
+        self, topics: Iterable[str], deadline: Deadline
+    ) -> frozenset[TopicPartition]:
+        """All partitions of those topics that there are."""
+        described = await self.describe_topics(
+            self._checked(topics, "topic"), timeout=deadline.left
+        )
+        for error in described.errors.values():
+            if not isinstance(error, UnknownTopicOrPartition):
+                raise error
+        return frozenset(
+            TopicPartition(topic.name, each.partition)
+            for topic in described
+            for each in topic.partitions
+        )
 
     def _changes(self, deadline: Deadline) -> OffsetChanges:
         from coterie.client.offsets import OffsetChanges  # noqa: PLC0415 - a list does not pay for it

@@ -182,6 +182,8 @@ class GroupDescription(msgspec.Struct, frozen=True):
     received_transactional_offset_commits: bool | None = None
     authorized_operations: tuple[str, ...] | None = None
     sources: dict[str, str] = {}
+    #: Why what `deep=True` looks for in the group's records is not known, if it is not.
+    not_read: str | None = None
 
 
 class PartitionOffset(msgspec.Struct, frozen=True, gc=False):
@@ -238,6 +240,9 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
     lag: int | None
     member_id: str | None = None
     error: str | None = None
+    #: What was committed beside the offset.
+    leader_epoch: int | None = None
+    metadata: str | None = None
 
 
 class GroupLag(msgspec.Struct, frozen=True):

@@ -159,20 +159,33 @@ class TopicCalls(ClientBase):
         partitions: Iterable[TopicPartition],
         at: str | datetime | int = "latest",
         *,
+        isolation: str = "read_uncommitted",
         timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
     ) -> Result[TopicPartition, LogOffset]:
         """Where logs begin (`at="earliest"`), end (`"latest"`), or are at a time.
 
-        A time is a datetime or milliseconds since 1970; the offset is -1 if no record is that late.
+        A time is a datetime or milliseconds since 1970; the offset is -1 if no record is that late. For
+        those who read committed records, a log ends where the first open transaction begins.
         """
-        return await self._log_offsets(partitions, _time(at), self._deadline(timeout))
+        _check_isolation(isolation)
+        return await self._log_offsets(
+            partitions,
+            _time(at),
+            self._deadline(timeout),
+            committed=isolation == _ISOLATION[1],
+        )
 
     async def _log_offsets(
-        self, partitions: Iterable[TopicPartition], time: int, deadline: Deadline
+        self,
+        partitions: Iterable[TopicPartition],
+        time: int,
+        deadline: Deadline,
+        *,
+        committed: bool = False,
     ) -> Result[TopicPartition, LogOffset]:
         from coterie.client.logs import LogReader  # noqa: PLC0415 - a list does not pay for it
 
-        reader = LogReader(self._network, deadline, time)
+        reader = LogReader(self._network, deadline, time, committed=committed)
         return await Routed(self._leaders, deadline, reader.ask).run(partitions)
 
     def fetch(
@@ -199,8 +212,7 @@ class TopicCalls(ClientBase):
         """
         from coterie.client.fetching import Fetching, FetchPlan  # noqa: PLC0415 - seldom needed
 
-        if isolation not in _ISOLATION:
-            raise InvalidArgument(f"isolation is one of {', '.join(_ISOLATION)}, not {isolation!r}")
+        _check_isolation(isolation)
         for name, budget in {"max_bytes": max_bytes, "max_records": max_records}.items():
             if budget is not None and budget <= 0:
                 raise InvalidArgument(f"{name} is more than 0, not {budget!r}")
@@ -225,6 +237,11 @@ class TopicCalls(ClientBase):
 
 #: By the number that a request has for it.
 _ISOLATION = ("read_uncommitted", "read_committed")
+
+
+def _check_isolation(isolation: str) -> None:
+    if isolation not in _ISOLATION:
+        raise InvalidArgument(f"isolation is one of {', '.join(_ISOLATION)}, not {isolation!r}")
 
 
 def _span(
