@@ -16,6 +16,7 @@ __all__ = ["cli", "main"]
 COMMANDS = {
     "pipeline": "coterie.spark.command",
     "server": "coterie.cli.server",
+    "simulate": "coterie.simulation.command",
     "wire": "coterie.cli.wire",
 }
 

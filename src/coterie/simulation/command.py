@@ -1,0 +1,64 @@
+"""`coterie simulate`: days of a fleet's life, as the files a broker would have."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from coterie.simulation.chronicle import iso
+from coterie.simulation.simulate import simulate
+
+__all__ = ["command"]
+
+
+@click.command("simulate")
+@click.option("--groups", default=1_000, show_default=True, help="How many groups.")
+@click.option("--hours", default=24.0, show_default=True, help="How long to watch them.")
+@click.option("--seed", default=1, show_default=True, help="The same seed gives the same bytes.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="A directory, new or empty."
+)
+@click.option(
+    "--partitions", default=50, show_default=True, help="Partitions of __consumer_offsets."
+)
+@click.option(
+    "--commit-interval", default=300, show_default=True, help="Seconds between a member's commits."
+)
+@click.option("--workers", type=int, help="Processes; as many as there are cores by default.")
+def command(
+    groups: int,
+    hours: float,
+    seed: int,
+    out: Path,
+    partitions: int,
+    commit_interval: int,
+    workers: int | None,
+) -> None:
+    """Simulate a fleet of consumer groups: deploys, crashes, storms, slow consumers, dead groups.
+
+    Writes segments of __consumer_offsets as they lie on a broker's disk, the matching history of end
+    offsets (end_offsets/, Parquet) and what really happened (truth/*.jsonl). The coordinator is the real
+    one; only the clock is not.
+    """
+    began = time.monotonic()
+    with click.progressbar(length=groups, label="groups", file=sys.stderr) as bar:
+        done = simulate(
+            out,
+            groups=groups,
+            hours=hours,
+            seed=seed,
+            partitions=partitions,
+            commit_every_ms=commit_interval * 1_000,
+            workers=workers or os.cpu_count() or 1,
+            progress=bar.update,
+        )
+    click.echo(
+        f"{done.directory}: {done.groups:,} groups, {iso(done.start_ms)} to {iso(done.end_ms)}, "
+        f"{done.records:,} records, {done.end_offsets:,} end offsets; {done.rebalances:,} rebalances, "
+        f"{done.stale_groups:,} groups without members, {done.offset_resets:,} offsets set back "
+        f"({time.monotonic() - began:.1f} s)"
+    )

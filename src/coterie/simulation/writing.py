@@ -1,0 +1,67 @@
+"""What a simulation leaves on disk: segments, and the truth as lines of JSON.
+
+Segments lie as a broker has them, `__consumer_offsets-N/<base offset>.log`, so that anything which reads a
+broker's disk can read them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from coterie.coordinator.partitioner import partition_for
+from coterie.protocol.records import assign_offsets
+from coterie.simulation.fleet import Fleet
+from coterie.simulation.stage import Written
+
+__all__ = ["groups_by_partition", "offsets_directory", "write_lines", "write_segments"]
+
+#: offsets.topic.segment.bytes
+_SEGMENT_BYTES = 100 * 1024 * 1024
+
+
+def offsets_directory(root: Path, partition: int) -> Path:
+    return root / f"__consumer_offsets-{partition}"
+
+
+def write_segments(directory: Path, batches: Iterable[Written], moves: list[int]) -> int:
+    """The log of one partition, in the order of time; every move begins a leader epoch. Records written."""
+    directory.mkdir(parents=True)
+    offset = size = 0
+    data = bytearray()
+    base = 0
+    for batch in sorted(batches):
+        if data and size + len(batch.data) > _SEGMENT_BYTES:
+            _write_segment(directory, base, data)
+            base, size, data = offset, 0, bytearray()
+        epoch = sum(at_ms <= batch.at_ms for at_ms in moves)
+        data += batch.data
+        assign_offsets(data, size, offset, epoch)
+        size += len(batch.data)
+        offset += batch.records
+    _write_segment(directory, base, data)
+    return offset
+
+
+def _write_segment(directory: Path, base: int, data: bytearray) -> None:
+    (directory / f"{base:020d}.log").write_bytes(data)
+
+
+def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> int:
+    """JSON, an object per line."""
+    count = 0
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for line in lines:
+            file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+            count += 1
+    return count
+
+
+def groups_by_partition(fleet: Fleet) -> dict[int, list[int]]:
+    """Which groups live in which partition of the offsets topic, by their numbers in the fleet."""
+    found: dict[int, list[int]] = {index: [] for index in range(fleet.partitions)}
+    for number, plan in enumerate(fleet.groups):
+        found[partition_for(plan.group_id, fleet.partitions)].append(number)
+    return found
