@@ -6,7 +6,7 @@ versions that are not known, and bytes that make no sense, become `Undecoded` va
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Final, NamedTuple
 
@@ -104,8 +104,9 @@ def _value_class(key: type[RecordKey]) -> type[RecordValue]:
     return record_types()[key.__key__].value
 
 
+@lru_cache(maxsize=16_384)
 def encode_key(key: RecordKey) -> bytes:
-    """The record's type, then the key."""
+    """The record's type, then the key. Kept, since a partition's offset is committed again and again."""
     return type(key).__key__.to_bytes(2, "big") + encode(key, 0)
 
 

@@ -281,17 +281,19 @@ def encode_plain_batch(
         )
         packed.append(encode_varint(len(body)))
         packed.append(body)
-    payload = b"".join(packed)
     batch = RecordBatch(
-        attributes=like.attributes,
-        last_offset_delta=len(records) - 1,
-        base_timestamp=timestamp,
-        max_timestamp=timestamp,
-        producer_id=like.producer_id,
-        producer_epoch=like.producer_epoch,
-        base_sequence=like.base_sequence,
-        records_count=len(records),
-        payload=payload,
+        like.base_offset,
+        like.partition_leader_epoch,
+        0,
+        like.attributes,
+        len(records) - 1,
+        timestamp,
+        timestamp,
+        like.producer_id,
+        like.producer_epoch,
+        like.base_sequence,
+        len(records),
+        b"".join(packed),
     )
     return batch, batch.encode()
 
