@@ -43,7 +43,7 @@ def lag_of(
 ) -> GroupLag:
     """One group's lag. A partition without a commit has no lag; one without an end has an error."""
     owners = {
-        partition: member.member_id
+        partition: member
         for member in group.members
         for partition in member.assignment or ()
     }
@@ -55,6 +55,7 @@ def lag_of(
         if only is not None and partition not in only:
             continue
         committed = offsets.offsets.get(partition)
+        owner = owners.get(partition)
         end = ends.items.get(partition)
         start = starts.items.get(partition) if starts is not None else None
         error = offsets.errors.get(partition)
@@ -67,10 +68,12 @@ def lag_of(
                 None if start is None else start.offset,
                 None if end is None else end.offset,
                 None if committed is None or end is None else end.offset - committed.offset,
-                owners.get(partition),
+                None if owner is None else owner.member_id,
                 error,
                 None if committed is None else committed.leader_epoch,
                 None if committed is None else committed.metadata,
+                None if owner is None else owner.client_id,
+                None if owner is None else owner.host,
             )
         )
     return GroupLag(group.group_id, group.type, group.state, tuple(rows))

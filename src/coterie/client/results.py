@@ -243,6 +243,9 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
     #: What was committed beside the offset.
     leader_epoch: int | None = None
     metadata: str | None = None
+    #: Of the member that has the partition.
+    client_id: str | None = None
+    host: str | None = None
 
 
 class GroupLag(msgspec.Struct, frozen=True):
