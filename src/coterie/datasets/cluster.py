@@ -1,0 +1,109 @@
+"""The log of `__consumer_offsets` in a running cluster, read by Fetch: a source for log datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from coterie.client import AdminClient
+from coterie.client.blocking import BlockingAdminClient
+from coterie.client.results import TopicPartition
+from coterie.datasets.chunks import Chunk, parse
+from coterie.datasets.log import LogRange, LogSlice
+from coterie.datasets.segments import TOPIC
+from coterie.errors import UnknownTopicOrPartition
+
+__all__ = ["ClusterSource"]
+
+#: A commit takes about so many bytes in the log. Kafka tells offsets, not sizes.
+_BYTES_PER_OFFSET: Final = 100
+#: A slice of a large partition: some seconds of work for one task.
+_OFFSETS_PER_SLICE: Final = 1_000_000
+
+
+class ClusterSource(msgspec.Struct, frozen=True):
+    """A cluster, by the settings of a client; connections are made when they are needed."""
+
+    properties: Mapping[str, str]
+    #: Whether records that were deleted before they could be read are skipped, not an error.
+    skip_deleted: bool = False
+
+    def __repr__(self) -> str:
+        # Settings may hold secrets.
+        return f"ClusterSource({self.properties.get('bootstrap.servers', '')!r})"
+
+    def bounds(self) -> dict[int, tuple[int, int]]:
+        """Ends are those of readers of committed records: before them all transactions are decided."""
+        with self._connect() as admin:
+            partitions = _partitions(admin)
+            starts = admin.log_offsets(partitions, "earliest").unwrap()
+            ends = admin.log_offsets(partitions, "latest", isolation="read_committed").unwrap()
+        return {each.partition: (starts[each].offset, ends[each].offset) for each in partitions}
+
+    def slices(self, wanted: LogRange) -> list[LogSlice]:
+        """Ends are pinned here, so that all tasks of a query, and its repetitions, read the same."""
+        with self._connect() as admin:
+            partitions = [each for each in _partitions(admin) if wanted.wants(each.partition)]
+            starts = _offsets(admin, partitions, "earliest")
+            ends = _offsets(admin, partitions, "latest")
+            if wanted.start_ms is not None:
+                # Offset -1: nothing is that late.
+                found = _offsets(admin, partitions, wanted.start_ms)
+                starts = {each: at if at >= 0 else ends[each] for each, at in found.items()}
+        slices: list[LogSlice] = []
+        for each in partitions:
+            start, stop = wanted.cut(each.partition, starts[each], ends[each])
+            slices += _cut(each.partition, start, min(stop or 0, ends[each]))
+        return slices
+
+    def chunks(self, slices: Sequence[LogSlice]) -> Iterator[Chunk]:
+        with self._connect() as admin:
+            for turn in _turns(slices):
+                spans = {TopicPartition(TOPIC, p): (s.start, s.stop) for p, s in turn.items()}
+                with admin.fetch(spans, skip_deleted=self.skip_deleted) as reading:
+                    for each in reading:
+                        yield parse(each.partition.partition, each.records, each.start, each.stop)
+
+    def look_ahead(self, partition: int, offset: int) -> Iterator[Chunk]:
+        yield from self.chunks([LogSlice(partition, offset, None)])
+
+    def _connect(self) -> BlockingAdminClient:
+        return AdminClient.connect(dict(self.properties))
+
+
+def _partitions(admin: BlockingAdminClient) -> list[TopicPartition]:
+    """Those of the offsets topic; none if nobody has ever used a group."""
+    described = admin.describe_topics([TOPIC])
+    if isinstance(described.errors.get(TOPIC), UnknownTopicOrPartition):
+        return []
+    topic = described.unwrap()[TOPIC]
+    return sorted(TopicPartition(TOPIC, each.partition) for each in topic.partitions)
+
+
+def _offsets(
+    admin: BlockingAdminClient, partitions: Iterable[TopicPartition], at: Any
+) -> dict[TopicPartition, int]:
+    return {key: each.offset for key, each in admin.log_offsets(partitions, at).unwrap().items()}
+
+
+def _cut(partition: int, start: int, stop: int) -> Iterator[LogSlice]:
+    for first in range(start, stop, _OFFSETS_PER_SLICE):
+        behind = min(first + _OFFSETS_PER_SLICE, stop)
+        yield LogSlice(partition, first, behind, (behind - first) * _BYTES_PER_OFFSET)
+
+
+def _turns(slices: Sequence[LogSlice]) -> Iterator[dict[int, LogSlice]]:
+    """Slices that can be read together: of each partition one at a time, in order."""
+    left = list(slices)
+    while left:
+        turn: dict[int, LogSlice] = {}
+        later = []
+        for each in left:
+            if each.partition in turn:
+                later.append(each)
+            else:
+                turn[each.partition] = each
+        yield turn
+        left = later

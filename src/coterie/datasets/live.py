@@ -1,0 +1,372 @@
+"""Live datasets: what brokers say of their groups now, asked by the admin client.
+
+First a plan: which groups, and which coordinator has them, by as few requests as the selection allows. Then
+each coordinator's groups are asked about, maybe each in another process. What could not be learned is in the
+dataset `errors`, and fails the others unless `partial` allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from coterie.client import AdminClient
+from coterie.client.blocking import BlockingAdminClient
+from coterie.client.results import GroupDescription, GroupLag, Member, Result, TopicPartition
+from coterie.datasets.schemas import LIVE, pruned
+from coterie.datasets.selection import Selection
+from coterie.error_codes import ErrorCode
+from coterie.errors import CoterieError, GroupIdNotFound, InvalidArgument, PartialAnswer
+from coterie.protocol.group_state import GroupState, GroupType
+
+__all__ = ["LiveQuery", "LiveTask", "plan_live", "read_live", "read_task"]
+
+Row = dict[str, Any]
+
+#: Groups of one task: a second of work, and answers of a few megabytes.
+_GROUPS_PER_TASK: Final = 1000
+_ROWS_PER_BATCH: Final = 1 << 16
+#: Committed offsets of topics that were deleted are ordinary; nothing of the answer is missing for them.
+_NO_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
+
+
+class LiveQuery(msgspec.Struct, frozen=True):
+    """A dataset, its columns, which groups, and whether an answer that is not whole will do."""
+
+    dataset: str
+    columns: tuple[str, ...] | None = None
+    selection: Selection = Selection()
+    partial: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        if self.dataset not in LIVE:
+            known = ", ".join(LIVE)
+            raise InvalidArgument(f"{self.dataset!r} is no live dataset; there are {known}")
+        return pruned(self.dataset, self.columns)
+
+    @property
+    def tolerant(self) -> bool:
+        return self.partial or self.dataset == "errors"
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """A row of `errors`."""
+
+    scope: str
+    name: str
+    address: str | None
+    error: str
+
+
+class LiveTask(msgspec.Struct, frozen=True):
+    """Some groups of one coordinator, and what went wrong while they were looked for."""
+
+    groups: tuple[str, ...] = ()
+    coordinator: str | None = None
+    troubles: tuple[Trouble, ...] = ()
+
+
+def read_live(properties: Mapping[str, Any], query: LiveQuery) -> Iterator[pa.RecordBatch]:
+    """The rows of a live dataset, all asked from here."""
+    with AdminClient.connect(dict(properties)) as admin:
+        for task in plan_live(admin, query):
+            yield from read_task(admin, query, task)
+
+
+# -- the plan ---------------------------------------------------------------------------------------------
+
+
+def plan_live(admin: BlockingAdminClient, query: LiveQuery) -> list[LiveTask]:
+    """Which groups to ask which coordinators about."""
+    query.schema  # noqa: B018 - raises for a dataset or a column that there is not
+    if query.dataset == "end_offsets":
+        return [LiveTask()]
+    selection = _known(query.selection)
+    if selection.impossible:
+        return []
+    if selection.groups is None:
+        return _listed(admin, query, selection)
+    return _named(admin, query, selection)
+
+
+def _known(selection: Selection) -> Selection:
+    """States and types that Kafka has: with others nothing can be asked for, and nothing found."""
+    for field, kind in (("states", GroupState), ("types", GroupType)):
+        if getattr(selection, field) is not None:
+            names = [each.value for each in kind if each.value != GroupState.UNKNOWN.value]
+            selection = selection.narrowed(field, names)
+    return selection
+
+
+def _listed(admin: BlockingAdminClient, query: LiveQuery, selection: Selection) -> list[LiveTask]:
+    """ListGroups, with the filters of KIP-518 and KIP-848."""
+    listed = admin.list_groups(states=selection.states, types=selection.types, client_side=True)
+    troubles = _troubles(listed, query)
+    addresses = {node.node_id: node.address for node in admin.brokers()}
+    by_node: dict[int, list[str]] = {}
+    for each in listed:
+        if selection.wants_group(each.group_id):
+            by_node.setdefault(each.coordinator, []).append(each.group_id)
+    return _tasks({addresses.get(node): groups for node, groups in by_node.items()}, troubles)
+
+
+def _named(admin: BlockingAdminClient, query: LiveQuery, selection: Selection) -> list[LiveTask]:
+    """No list at all: coordinators by one FindCoordinator for all groups (KIP-699)."""
+    names = sorted(filter(selection.wants_group, selection.groups or ()))
+    # Kafka refuses an empty name, and a name that is not there has no rows.
+    found = admin.find_coordinators([name for name in names if name])
+    troubles = _troubles(found, query)
+    by_node: dict[str | None, list[str]] = {}
+    for name, node in found.items.items():
+        by_node.setdefault(node.address, []).append(name)
+    return _tasks(by_node, troubles)
+
+
+def _tasks(
+    by_node: Mapping[str | None, list[str]], troubles: tuple[Trouble, ...]
+) -> list[LiveTask]:
+    tasks = [LiveTask(troubles=troubles)] if troubles else []
+    for address, groups in by_node.items():
+        for first in range(0, len(groups), _GROUPS_PER_TASK):
+            tasks.append(LiveTask(tuple(groups[first : first + _GROUPS_PER_TASK]), address))
+    return tasks
+
+
+# -- troubles ---------------------------------------------------------------------------------------------
+
+
+def _troubles(result: Result[Any, Any], query: LiveQuery) -> tuple[Trouble, ...]:
+    """What an answer lacks, as rows; an exception if the query does not tolerate it."""
+    errors = {
+        key: error for key, error in result.errors.items() if not isinstance(error, GroupIdNotFound)
+    }
+    lacking = Result(result.items, errors, result.broker_errors)
+    if not query.tolerant:
+        _insist(lacking)
+    found = [Trouble("broker", str(e.node_id), e.address, e.cause) for e in result.broker_errors]
+    found += [Trouble(_scope(key), str(key), None, str(error)) for key, error in errors.items()]
+    return tuple(found)
+
+
+def _insist(result: Result[Any, Any]) -> None:
+    try:
+        result.unwrap()
+    except PartialAnswer as error:
+        raise PartialAnswer(
+            f"{error} (option partial=allow gives what there is; the dataset 'errors' has the rest)"
+        ) from None
+
+
+def _scope(key: object) -> str:
+    return "partition" if isinstance(key, (TopicPartition, int)) else "group"
+
+
+# -- rows -------------------------------------------------------------------------------------------------
+
+
+def read_task(
+    admin: BlockingAdminClient, query: LiveQuery, task: LiveTask
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a task."""
+    rows: Iterable[Row]
+    if query.dataset == "end_offsets":
+        rows = _end_offsets(admin, query)
+    elif query.dataset == "errors":
+        rows = _errors(admin, query, task)
+    elif not task.groups:
+        return
+    elif query.dataset == "offsets":
+        rows = _offsets(admin, query, task)
+    else:
+        rows = _described(admin, query, task)
+    yield from _batches(query.schema, rows)
+
+
+def _batches(schema: pa.Schema, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+    found = list(rows)
+    for first in range(0, len(found), _ROWS_PER_BATCH):
+        part = found[first : first + _ROWS_PER_BATCH]
+        arrays = [pa.array([row.get(f.name) for row in part], f.type) for f in schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _described(admin: BlockingAdminClient, query: LiveQuery, task: LiveTask) -> Iterator[Row]:
+    described = _describe(admin, query, task)
+    for group in described:
+        if not _wanted(group, query.selection):
+            continue
+        if query.dataset == "groups":
+            yield _group(group, task.coordinator)
+            continue
+        for member in group.members:
+            if query.dataset == "members":
+                yield _member(group, member)
+            else:
+                yield from _assignments(group, member, query.selection)
+
+
+def _describe(
+    admin: BlockingAdminClient, query: LiveQuery, task: LiveTask
+) -> Result[str, GroupDescription]:
+    operations = query.dataset == "groups" and "authorized_operations" in query.schema.names
+    described = admin.describe_groups(task.groups, authorized_operations=operations)
+    _troubles(described, query)
+    return described
+
+
+def _wanted(group: GroupDescription | GroupLag, selection: Selection) -> bool:
+    """Whether it still is what was asked for: a state may have changed since the list.
+
+    Of a group that is not there, older brokers say that it is dead.
+    """
+    if group.state is GroupState.DEAD:
+        return False
+    return (selection.states is None or group.state.value in selection.states) and (
+        selection.types is None or group.type.value in selection.types
+    )
+
+
+def _group(group: GroupDescription, coordinator: str | None) -> Row:
+    operations = group.authorized_operations
+    return {
+        "group_id": group.group_id,
+        "type": group.type.value,
+        "state": group.state.value,
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol,
+        "assignor": group.assignor,
+        "coordinator_id": group.coordinator,
+        "coordinator": coordinator,
+        "generation": group.generation if group.epoch is None else group.epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "leader_id": group.leader,
+        "member_count": len(group.members),
+        "is_simple": group.type is GroupType.CLASSIC and not group.protocol_type,
+        "authorized_operations": None if operations is None else list(operations),
+        "new_member_added": group.new_member_added,
+        "received_consumer_offset_commits": group.received_consumer_offset_commits,
+        "received_transactional_offset_commits": group.received_transactional_offset_commits,
+        "source": "; ".join(dict.fromkeys(group.sources.values())) or "DescribeGroups",
+    }
+
+
+def _member(group: GroupDescription, member: Member) -> Row:
+    leads = None if group.leader is None else member.member_id == group.leader
+    return {
+        "group_id": group.group_id,
+        "member_id": member.member_id,
+        "instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "rack_id": member.rack,
+        "member_epoch": member.epoch,
+        "subscription": None if member.subscription is None else list(member.subscription),
+        "subscription_regex": member.subscription_regex,
+        "supported_protocols": None
+        if member.supported_protocols is None
+        else list(member.supported_protocols),
+        "assignment_count": len(member.assignment or ()),
+        "is_leader": leads,
+    }
+
+
+def _assignments(group: GroupDescription, member: Member, selection: Selection) -> Iterator[Row]:
+    for target, partitions in ((False, member.assignment), (True, member.target_assignment)):
+        for each in partitions or ():
+            if selection.wants_topic(each.topic):
+                yield {
+                    "group_id": group.group_id,
+                    "member_id": member.member_id,
+                    "topic": each.topic,
+                    "partition": each.partition,
+                    "target": target,
+                }
+
+
+def _lag(
+    admin: BlockingAdminClient, query: LiveQuery, task: LiveTask, *, log_start: bool
+) -> Result[str, GroupLag]:
+    topics = query.selection.topics
+    return admin.lag(
+        task.groups, log_start=log_start, topics=None if topics is None else sorted(topics)
+    )
+
+
+def _offsets(admin: BlockingAdminClient, query: LiveQuery, task: LiveTask) -> Iterator[Row]:
+    result = _lag(admin, query, task, log_start="log_start" in query.schema.names)
+    _troubles(result, query)
+    if not query.tolerant and (missing := list(_partition_troubles(result))):
+        lacking: dict[str, CoterieError] = {
+            each.name: PartialAnswer(each.error) for each in missing
+        }
+        _insist(Result({}, lacking))
+    for group in result:
+        if not _wanted(group, query.selection):
+            continue
+        for each in group.partitions:
+            yield {
+                "group_id": group.group_id,
+                "topic": each.partition.topic,
+                "partition": each.partition.partition,
+                "committed_offset": each.committed,
+                "leader_epoch": each.leader_epoch,
+                "metadata": each.metadata,
+                "log_start": each.log_start,
+                "log_end": each.log_end,
+                "lag": each.lag,
+                "member_id": each.member_id,
+                "client_id": each.client_id,
+                "host": each.host,
+                "error": each.error,
+            }
+
+
+def _partition_troubles(result: Result[str, GroupLag]) -> Iterator[Trouble]:
+    seen: set[TopicPartition] = set()
+    for group in result:
+        for each in group.partitions:
+            if each.error is None or _NO_TOPIC in each.error or each.partition in seen:
+                continue
+            seen.add(each.partition)
+            yield Trouble("partition", str(each.partition), None, each.error)
+
+
+def _errors(admin: BlockingAdminClient, query: LiveQuery, task: LiveTask) -> Iterator[Row]:
+    """Everything is asked for, and only what fails is told."""
+    found = list(task.troubles)
+    if task.groups:
+        result = _lag(admin, query, task, log_start=True)
+        found += _troubles(result, query)
+        found += _partition_troubles(result)
+    for each in dict.fromkeys(found):
+        yield msgspec.structs.asdict(each)
+
+
+def _end_offsets(admin: BlockingAdminClient, query: LiveQuery) -> Iterator[Row]:
+    topics = query.selection.topics
+    described = admin.describe_topics(None if topics is None else sorted(topics))
+    partitions = [
+        TopicPartition(topic.name, each.partition)
+        for topic in described
+        if topics is not None or not topic.internal
+        for each in topic.partitions
+    ]
+    starts = admin.log_offsets(partitions, "earliest")
+    taken_at = datetime.now(UTC)
+    ends = admin.log_offsets(partitions, "latest")
+    for result in (starts, ends):
+        _troubles(result, query)
+    for each in partitions:
+        if each in starts and each in ends:
+            yield {
+                "taken_at": taken_at,
+                "topic": each.topic,
+                "partition": each.partition,
+                "log_start": starts[each].offset,
+                "log_end": ends[each].offset,
+            }
