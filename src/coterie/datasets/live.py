@@ -132,8 +132,10 @@ def _tasks(
 ) -> list[LiveTask]:
     tasks = [LiveTask(troubles=troubles)] if troubles else []
     for address, groups in by_node.items():
-        for first in range(0, len(groups), _GROUPS_PER_TASK):
-            tasks.append(LiveTask(tuple(groups[first : first + _GROUPS_PER_TASK]), address))
+        tasks += [
+            LiveTask(tuple(groups[first : first + _GROUPS_PER_TASK]), address)
+            for first in range(0, len(groups), _GROUPS_PER_TASK)
+        ]
     return tasks
 
 

@@ -1,15 +1,146 @@
-"""The Spark data source `coterie`."""
+"""The Spark data source `coterie`: a thin shell around coterie.datasets.
+
+The driver plans (which groups, which part of the log), executors read; both through the core. Only record
+batches of Arrow pass to Spark, never rows. Registered by pyspark_coterie, or by
+`spark.dataSource.register(CoterieSource)`.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from coterie.client import AdminClient
+from coterie.datasets.live import LiveTask, plan_live, read_task
+from coterie.datasets.log import LogSlice, packed, read_log
+from coterie.datasets.schemas import pruned
+from coterie.errors import InvalidArgument
+from coterie.spark.errors import told_in_one_line
+from coterie.spark.filters import push
+from coterie.spark.options import SourceOptions
+from coterie.spark.streaming import CoterieStreamReader, exact
 
 __all__ = ["CoterieSource"]
 
+#: The program that Spark's driver runs to push filters; another one plans where there are none to push.
+_PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+
 
 class CoterieSource(DataSource):
-    """`spark.read.format("coterie")`: see docs/datasets.md."""
+    """`spark.read.format("coterie").option("bootstrap.servers", ...).load("groups")`; docs/datasets.md."""
 
     @classmethod
     def name(cls) -> str:
         return "coterie"
+
+    @told_in_one_line
+    def schema(self) -> StructType:
+        options = SourceOptions.of(self.options)
+        return from_arrow_schema(pruned(options.dataset.name, options.columns))
+
+    @told_in_one_line
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = SourceOptions.of(self.options)
+        expected = _expected(options, schema)
+        if options.pushdown and _pushes():
+            return PushingReader(options, expected)
+        return CoterieReader(options, expected)
+
+    @told_in_one_line
+    def streamReader(self, schema: StructType) -> CoterieStreamReader:  # noqa: N802 - Spark's name
+        options = SourceOptions.of(self.options)
+        if options.dataset.kind != "log":
+            raise InvalidArgument(
+                f"dataset {options.dataset.name!r} is no stream; read it as a batch, or stream"
+                " 'commits', 'group_events' or 'log'"
+            )
+        return CoterieStreamReader(options, _expected(options, schema))
+
+
+def _pushes() -> bool:
+    """Whether filters are going to be pushed.
+
+    A reader that can push them fails every query while spark.sql.python.filterPushdown.enabled is false,
+    which is Spark's default, so one that can is made only where Spark asks for it.
+    """
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PUSHING in sys.modules or getattr(main, "name", None) == _PUSHING
+
+
+def _expected(options: SourceOptions, schema: StructType) -> pa.Schema:
+    """The schema that Spark wants batches to have: ours, unless the user has named some columns."""
+    whole = options.dataset.schema
+    wanted: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+    pruned(options.dataset.name, wanted.names)
+    for field in wanted:
+        known = whole.field(field.name)
+        if not field.type.equals(known.type):
+            simple = from_arrow_schema(pa.schema([known]))[0].dataType.simpleString()
+            raise InvalidArgument(
+                f"column {field.name!r} of {options.dataset.name!r} is {simple};"
+                " give its own type to .schema(...), or use the option columns"
+            )
+    return wanted
+
+
+class LogPartition(InputPartition):
+    """A part of the log for one task."""
+
+    def __init__(self, slices: Sequence[LogSlice]) -> None:
+        super().__init__(None)
+        self.slices = tuple(slices)
+
+
+class LivePartition(InputPartition):
+    """Groups of one coordinator for one task."""
+
+    def __init__(self, task: LiveTask) -> None:
+        super().__init__(None)
+        self.task = task
+
+
+class CoterieReader(DataSourceReader):
+    """Reads a dataset once."""
+
+    def __init__(self, options: SourceOptions, expected: pa.Schema) -> None:
+        self._options = options
+        self._expected = expected
+
+    @told_in_one_line
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        if options.selection.impossible:
+            return []
+        if options.dataset.kind == "live":
+            with AdminClient.connect(dict(options.properties)) as admin:
+                tasks = plan_live(admin, options.live_query(tuple(self._expected.names)))
+            return [LivePartition(task) for task in tasks]
+        slices = options.source.slices(options.range)
+        return [LogPartition(each) for each in packed(slices, options.bytes_per_task)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return exact(self._read(partition), self._expected)
+
+    def _read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        options = self._options
+        columns = tuple(self._expected.names)
+        if isinstance(partition, LogPartition):
+            yield from read_log(options.source, options.log_query(columns), partition.slices)
+        elif isinstance(partition, LivePartition):
+            with AdminClient.connect(dict(options.properties)) as admin:
+                yield from read_task(admin, options.live_query(columns), partition.task)
+
+
+class PushingReader(CoterieReader):
+    """The same, that takes filters from Spark."""
+
+    @told_in_one_line
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
+        self._options, left = push(self._options, filters)
+        return iter(left)
