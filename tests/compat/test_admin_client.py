@@ -98,7 +98,7 @@ class Member:
     """A consumer that stays in its group until the block ends."""
 
     def __init__(self, server: Server, group: str, topic: str, **config: Any) -> None:
-        self._consumer = Consumer(
+        self.consumer = Consumer(
             {
                 "bootstrap.servers": server.bootstrap,
                 "group.id": group,
@@ -108,17 +108,17 @@ class Member:
                 **config,
             }
         )
-        self._consumer.subscribe([topic])
+        self.consumer.subscribe([topic])
 
     def __enter__(self) -> Consumer:
         end = time.monotonic() + 60
-        while not self._consumer.assignment():
+        while not self.consumer.assignment():
             assert time.monotonic() < end, "the consumer was given nothing"
-            self._consumer.poll(0.1)
-        return self._consumer
+            self.consumer.poll(0.1)
+        return self.consumer
 
     def __exit__(self, *_: object) -> None:
-        self._consumer.close()
+        self.consumer.close()
 
 
 def test_groups_are_listed_described_and_deleted(server: Server) -> None:
@@ -229,6 +229,10 @@ def test_a_live_group_in_full(server: Server) -> None:
             else:
                 assert group.generation is None
                 assert group.sources["subscription"] == "DescribeGroups, member metadata"
+                deep = (await admin.describe_groups([live], deep=True))[live]
+                assert deep.not_read is None
+                assert (deep.generation, deep.leader) == (1, member.member_id)
+                assert deep.sources["leader"].startswith("__consumer_offsets-")
             refused = await admin.delete_groups([live])
             assert isinstance(refused.errors[live], NonEmptyGroup)
             with pytest.raises(NonEmptyGroup, match="inactive"):
@@ -385,6 +389,31 @@ def test_groups_of_every_kind_in_one_call(server: Server) -> None:
             assert lag.complete, (lag.errors, lag.broker_errors)
             assert set(lag.items) == set(names)
             assert {row.member_id is not None for row in lag[new].partitions} == {True}
+
+    play(server, scene)
+
+
+def test_protocols_of_classic_members_are_read_from_the_log(server: Server) -> None:
+    if server.version != "4.3.0":
+        pytest.skip("the other servers have classic groups only, by default")
+
+    async def scene(admin: AdminClient) -> None:
+        topic = await topic_of(admin)
+        mixed = unique("mixed")
+        with Member(server, mixed, topic, **{"group.protocol": "consumer"}) as new:
+            old = Member(server, mixed, topic, **{"client.id": "old"})
+            # Each has to hear that the other is there, and give or take partitions.
+            while not old.consumer.assignment():
+                new.poll(0.05)
+                old.consumer.poll(0.05)
+            group = (await admin.describe_groups([mixed], deep=True))[mixed]
+            assert group.type is GroupType.CONSUMER
+            protocols = {
+                each.client_id == "old": each.supported_protocols for each in group.members
+            }
+            assert protocols == {True: ("range", "roundrobin"), False: None}
+            assert group.sources["supported_protocols"].startswith("__consumer_offsets-")
+            old.consumer.close()
 
     play(server, scene)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from os import PathLike
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 from weakref import WeakSet
@@ -35,7 +34,7 @@ _LONGEST_ID: Final = 32767
 def settings_of(properties: Properties | None, more: Mapping[str, object]) -> ClientSettings:
     """Settings from a dict or a file; keyword arguments overrule it."""
     if isinstance(properties, (str, PathLike)):
-        properties = read_properties(Path(properties))
+        properties = read_properties(properties)
     return ClientSettings.of({**(properties or {}), **more})
 
 

@@ -51,10 +51,10 @@ class FetchPlan(NamedTuple):
 
     #: First offset and the one behind the last; None is the beginning, and the end as it is found.
     spans: Mapping[TopicPartition, tuple[int | None, int | None]]
-    committed: bool
-    skip_deleted: bool
-    max_bytes: int | None
-    max_records: int | None
+    committed: bool = False
+    skip_deleted: bool = False
+    max_bytes: int | None = None
+    max_records: int | None = None
 
 
 class _Taken(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from coterie.client.base import ClientBase
 from coterie.client.listing import Listing
@@ -23,7 +23,10 @@ from coterie.protocol.messages.groups import (
 if TYPE_CHECKING:
     from coterie.protocol.messages.membership import MemberIdentity
 
-__all__ = ["GroupCalls"]
+__all__ = ["SHARE_OF_THE_GROUPS", "GroupCalls"]
+
+#: How much of a call's time may go by before logs are asked.
+SHARE_OF_THE_GROUPS: Final = 0.8
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -61,10 +64,10 @@ class GroupCalls(ClientBase):
                 raise
             result = await self._list_and_filter(deadline, wanted_states, wanted_types)
         if protocol_types is None:
-            return result
+            return result.of(GroupListing)
         kinds = {protocol_types} if isinstance(protocol_types, str) else set(protocol_types)
         items = {key: item for key, item in result.items.items() if item.protocol_type in kinds}
-        return Result(items, result.errors, result.broker_errors)
+        return Result(items, result.errors, result.broker_errors, GroupListing)
 
     async def _list(
         self, deadline: Deadline, states: tuple[str, ...], types: tuple[str, ...]
@@ -99,12 +102,27 @@ class GroupCalls(ClientBase):
         groups: Iterable[str],
         *,
         authorized_operations: bool = False,
+        deep: bool = False,
         timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
     ) -> Result[str, GroupDescription]:
-        """State, members and assignments of groups of any kind, each by the API of its kind."""
-        return await self._describe(
-            self._checked(groups), self._deadline(timeout), operations=authorized_operations
-        )
+        """State, members and assignments of groups of any kind, each by the API of its kind.
+
+        What a broker does not tell (generation, leader and protocols, on Apache Kafka) `deep` looks for
+        in the groups' records in `__consumer_offsets`; that needs numpy, and READ on that topic.
+        """
+        deadline = self._deadline(timeout)
+        names = self._checked(groups)
+        if not deep:
+            described = await self._describe(names, deadline, operations=authorized_operations)
+            return described.of(GroupDescription)
+        # Records that cannot be had must leave the descriptions as they are, and in time.
+        most = deadline.within(deadline.left * SHARE_OF_THE_GROUPS)
+        described = await self._describe(names, most, operations=authorized_operations)
+        from coterie.client.group_log import GroupLog  # noqa: PLC0415 - it needs numpy
+
+        log = GroupLog(self._network, self._leaders, deadline)
+        items = await log.deepen(described.items.values())
+        return Result(items, described.errors, described.broker_errors, GroupDescription)
 
     async def _describe(
         self, groups: list[str], deadline: Deadline, *, operations: bool
@@ -144,7 +162,7 @@ class GroupCalls(ClientBase):
         result = await call.run(self._checked(groups))
         for group in result.items:
             self._coordinators.types.pop(group, None)
-        return result
+        return result.of(Done)
 
     async def find_coordinators(
         self,
@@ -159,7 +177,7 @@ class GroupCalls(ClientBase):
         async def ask(node: Node, found: list[str]) -> dict[str, Node | Failure]:
             return dict.fromkeys(found, node)
 
-        return await self._per_coordinator(names, self._deadline(timeout), ask)
+        return (await self._per_coordinator(names, self._deadline(timeout), ask)).of(Node)
 
     async def remove_members(
         self,
@@ -184,7 +202,7 @@ class GroupCalls(ClientBase):
                 for each in described[group].members
             )
         if not members:
-            return Result({})
+            return Result({}, kind=Done)
         return await self._remove(group, members, deadline)
 
     async def _remove(
@@ -210,7 +228,7 @@ class GroupCalls(ClientBase):
                 errors[name] = kafka_error(each.error_code, f"member {name!r} of group {group!r}")
             else:
                 done[name] = Done(name)
-        return Result(done, errors)
+        return Result(done, errors, kind=Done)
 
 
 def _choice(kind: type[E], name: str, wanted: Collection[E | str] | None) -> tuple[str, ...]:

@@ -43,9 +43,7 @@ def lag_of(
 ) -> GroupLag:
     """One group's lag. A partition without a commit has no lag; one without an end has an error."""
     owners = {
-        partition: member
-        for member in group.members
-        for partition in member.assignment or ()
+        partition: member for member in group.members for partition in member.assignment or ()
     }
     wanted = dict.fromkeys(offsets.offsets)
     if owners or offsets.errors:

@@ -15,7 +15,7 @@ from typing import Final
 
 from coterie.client.coordinators import Coordinators
 from coterie.client.network import PATIENCE_SECONDS, Deadline, Network, Node, end_task
-from coterie.client.probing import hosted
+from coterie.client.probing import OFFSETS_TOPIC, hosted
 from coterie.client.results import BrokerFailure, GroupListing, Result
 from coterie.error_codes import ErrorCode
 from coterie.errors import (
@@ -35,7 +35,6 @@ _STATES_FROM: Final = 4  # KIP-518
 _TYPES_FROM: Final = 5  # KIP-848
 #: In less time than this nothing moves; a list that took longer is checked by one more request.
 _QUICK_SECONDS: Final = 0.5
-_OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 class Listing:
@@ -99,7 +98,7 @@ class Listing:
 
     async def _brokers(self) -> list[Node]:
         """Asked anew for every list: a broker that is not known would be missed without a word."""
-        answer = await self._network.refresh(self._deadline, (_OFFSETS_TOPIC,))
+        answer = await self._network.refresh(self._deadline, (OFFSETS_TOPIC,))
         self._leaders = {
             partition.partition_index: partition.leader_id
             for topic in answer.topics
@@ -212,7 +211,7 @@ class Listing:
 
     def _holes(self) -> dict[str, CoterieError]:
         """Partitions of the offsets topic whose groups nobody could list."""
-        names = [f"{_OFFSETS_TOPIC}-{index}" for index in self._leaderless]
+        names = [f"{OFFSETS_TOPIC}-{index}" for index in self._leaderless]
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         text = "it has no leader, and its groups are in no list"
         holes: dict[str, CoterieError] = {
@@ -220,5 +219,5 @@ class Listing:
         }
         if self._settling:
             text = "coordinators have moved and are not all ready; groups may be missing"
-            holes[_OFFSETS_TOPIC] = kafka_error(code, f"topic {_OFFSETS_TOPIC}", text)
+            holes[OFFSETS_TOPIC] = kafka_error(code, f"topic {OFFSETS_TOPIC}", text)
         return holes

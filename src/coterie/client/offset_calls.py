@@ -55,7 +55,8 @@ class OffsetCalls(GroupCalls, TopicCalls):
         """
         deadline = self._deadline(timeout)
         reader = self._reader(deadline, stable=stable)
-        return await self._per_coordinator(self._checked(groups), deadline, reader.ask)
+        read = await self._per_coordinator(self._checked(groups), deadline, reader.ask)
+        return read.of(GroupOffsets)
 
     async def lag(
         self,
@@ -90,7 +91,7 @@ class OffsetCalls(GroupCalls, TopicCalls):
         }
         failures = (described, offsets, ends, *((starts,) if starts is not None else ()))
         broker_errors = tuple(dict.fromkeys(each for one in failures for each in one.broker_errors))
-        return Result(items, errors, broker_errors)
+        return Result(items, errors, broker_errors, GroupLag)
 
     async def _described_with_offsets(
         self,
@@ -134,7 +135,7 @@ class OffsetCalls(GroupCalls, TopicCalls):
         async def ask(node: Node, names: list[str]) -> dict[str, GroupChange | Failure]:
             return await changes.commit(node, names, wanted)
 
-        return await self._per_coordinator(groups, deadline, ask)
+        return (await self._per_coordinator(groups, deadline, ask)).of(GroupChange)
 
     async def delete_offsets(
         self,
@@ -154,7 +155,7 @@ class OffsetCalls(GroupCalls, TopicCalls):
         async def ask(node: Node, names: list[str]) -> dict[str, GroupChange | Failure]:
             return await changes.delete(node, names, wanted)
 
-        return await self._per_coordinator(groups, deadline, ask)
+        return (await self._per_coordinator(groups, deadline, ask)).of(GroupChange)
 
     def _reader(
         self,

@@ -8,13 +8,16 @@ is not the coordinator, or it is loading. So each is asked about groups that nob
 from __future__ import annotations
 
 from functools import cache
+from typing import Final
 
 from coterie.client.network import PATIENCE_SECONDS, Deadline, Network, together
 from coterie.error_codes import ErrorCode
 from coterie.errors import CoterieError
 from coterie.protocol.messages.groups import DescribeGroupsRequest, DescribeGroupsResponse
 
-__all__ = ["hosted", "partition_of", "probes"]
+__all__ = ["OFFSETS_TOPIC", "hosted", "partition_of", "probes"]
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 def partition_of(group: str, partitions: int) -> int:

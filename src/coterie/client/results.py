@@ -7,7 +7,6 @@ An answer that is not whole is still an answer. `complete` says whether it is wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -58,20 +57,18 @@ class BrokerFailure(msgspec.Struct, frozen=True):
         return f"broker {self.node_id} ({self.address}): {self.cause}"
 
 
-class Result(Generic[K, T]):
+class Result(msgspec.Struct, Generic[K, T], frozen=True):
     """Items by key, errors by key, and the brokers that failed."""
 
-    __slots__ = ("broker_errors", "errors", "items")
+    items: dict[K, T]
+    errors: dict[K, CoterieError] = {}
+    broker_errors: tuple[BrokerFailure, ...] = ()
+    #: The type of the items: an empty table has columns too.
+    kind: type | None = None
 
-    def __init__(
-        self,
-        items: dict[K, T],
-        errors: dict[K, CoterieError] | None = None,
-        broker_errors: tuple[BrokerFailure, ...] = (),
-    ) -> None:
-        self.items = items
-        self.errors = errors or {}
-        self.broker_errors = broker_errors
+    def of(self, kind: type) -> Result[K, T]:
+        """The same, with the type of its items."""
+        return msgspec.structs.replace(self, kind=kind)
 
     @property
     def complete(self) -> bool:
@@ -107,19 +104,49 @@ class Result(Generic[K, T]):
         return f"<{len(self.items)} items, {'complete' if self.complete else f'{missing} errors'}>"
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The items as plain dicts of what JSON knows."""
-        return [
-            item.to_dict() if hasattr(item, "to_dict") else msgspec.to_builtins(item)
-            for item in self.items.values()
-        ]
+        """The items as plain dicts."""
+        from coterie.client.tables import row_of  # noqa: PLC0415 - it needs this module
+
+        rows = []
+        for key, item in self.items.items():
+            row = row_of(item)
+            if isinstance(key, TopicPartition):
+                row = {"topic": key.topic, "partition": key.partition} | row
+            elif hasattr(item, "node_id"):
+                row = {"group_id": key} | row
+            rows.append(row)
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole answer as a plain dict: also what is missing, and why."""
+        return {
+            "complete": self.complete,
+            "items": self.to_dicts(),
+            "errors": {str(key): str(error) for key, error in self.errors.items()},
+            "broker_errors": [msgspec.structs.asdict(each) for each in self.broker_errors],
+        }
 
     def to_json(self) -> bytes:
-        return msgspec.json.encode(self.to_dicts())
+        """The whole answer as JSON; bytes are in base64."""
+        return msgspec.json.encode(self.to_dict())
 
     def to_arrow(self) -> Any:
-        """The items as an Arrow table; needs pyarrow."""
-        # By name: only those who want tables pay for it, and it may not be installed.
-        return import_module("pyarrow").Table.from_pylist(self.to_dicts())
+        """The items as an Arrow table, with what is missing in its schema's metadata; needs pyarrow."""
+        from coterie.client import tables  # noqa: PLC0415 - only those who want tables pay for it
+
+        item = next(iter(self.items.values()), None)
+        kind = self.kind or type(item)
+        by: type | None = None
+        if kind is LogOffset:
+            by = TopicPartition
+        elif "node_id" in getattr(kind, "_fields", ()):
+            by = str
+        whole = self.to_dict()
+        notes = {
+            f"coterie.{name}": msgspec.json.encode(whole[name]).decode()
+            for name in ("complete", "errors", "broker_errors")
+        }
+        return tables.arrow_table(whole["items"], tables.arrow_schema(kind, by=by), notes)
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
@@ -201,19 +228,6 @@ class GroupOffsets(msgspec.Struct, frozen=True):
     offsets: dict[TopicPartition, PartitionOffset]
     errors: dict[TopicPartition, str] = {}
 
-    def to_dict(self) -> dict[str, Any]:
-        rows = [
-            {
-                "topic": partition.topic,
-                "partition": partition.partition,
-                "offset": each.offset,
-                "leader_epoch": each.leader_epoch,
-                "metadata": each.metadata,
-            }
-            for partition, each in self.offsets.items()
-        ]
-        return {"group_id": self.group_id, "offsets": rows, "errors": _by_name(self.errors)}
-
 
 class GroupChange(msgspec.Struct, frozen=True):
     """What became of a change to a group's offsets, partition by partition."""
@@ -221,13 +235,6 @@ class GroupChange(msgspec.Struct, frozen=True):
     group_id: str
     done: tuple[TopicPartition, ...]
     errors: dict[TopicPartition, str] = {}
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "group_id": self.group_id,
-            "done": [str(partition) for partition in self.done],
-            "errors": _by_name(self.errors),
-        }
 
 
 class PartitionLag(msgspec.Struct, frozen=True, gc=False):
@@ -289,7 +296,3 @@ class TopicDescription(msgspec.Struct, frozen=True):
     name: str
     internal: bool
     partitions: tuple[PartitionInfo, ...]
-
-
-def _by_name(errors: dict[TopicPartition, str]) -> dict[str, str]:
-    return {str(partition): text for partition, text in errors.items()}

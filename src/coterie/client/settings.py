@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from os import PathLike
 from typing import Final
 
+from coterie.client.properties import parse_properties
 from coterie.errors import InvalidSetting
 
 __all__ = ["ClientSettings", "read_properties"]
@@ -55,6 +55,8 @@ class ClientSettings:
             dotted = name.replace("_", ".")
             field = _NAMES.get(dotted)
             if field is None:
+                import difflib  # noqa: PLC0415 - only mistakes pay for it
+
                 near = difflib.get_close_matches(dotted, _NAMES, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise InvalidSetting(f"there is no setting {name!r}{hint}")
@@ -63,10 +65,15 @@ class ClientSettings:
         settings._check()
         return settings
 
+    @staticmethod
+    def knows(name: str) -> bool:
+        """Whether there is a setting of this name; a file for another client has others beside."""
+        return name.replace("_", ".") in _NAMES
+
     @classmethod
-    def from_file(cls, path: Path | str, **more: object) -> ClientSettings:
+    def from_file(cls, path: PathLike[str] | str, **more: object) -> ClientSettings:
         """Settings from a Java properties file; keyword arguments overrule it."""
-        return cls.of(read_properties(Path(path)) | more)
+        return cls.of(read_properties(path) | more)
 
     def _check(self) -> None:
         settings = self
@@ -107,21 +114,12 @@ def _fit(cls: type[ClientSettings], name: str, field: str, value: object) -> obj
     return number
 
 
-def read_properties(path: Path) -> dict[str, object]:
-    """The settings in a `client.properties` file: name=value or name: value, # and ! begin comments."""
+def read_properties(path: PathLike[str] | str) -> dict[str, object]:
+    """The settings in a `client.properties` file, which is written as Java has it."""
+    from pathlib import Path  # noqa: PLC0415 - clients without a file start without it
+
     try:
-        text = path.read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise InvalidSetting(f"{path} cannot be read: {error.strerror}") from None
-    found: dict[str, object] = {}
-    for line in text.replace("\\\n", "").splitlines():
-        stripped = line.strip()
-        if not stripped or stripped[0] in "#!":
-            continue
-        name, sign, value = stripped.partition("=")
-        if not sign:
-            name, sign, value = stripped.partition(":")
-        if not sign:
-            raise InvalidSetting(f"{path}: {stripped!r} is not name=value")
-        found[name.strip()] = value.strip()
-    return found
+    return dict(parse_properties(text))

@@ -65,7 +65,7 @@ class TopicCalls(ClientBase):
                 for each in sorted(topic.partitions, key=lambda each: each.partition_index)
             )
             items[name] = TopicDescription(name, topic.is_internal, partitions)
-        return Result(items, errors)
+        return Result(items, errors, kind=TopicDescription)
 
     async def create_topics(
         self,
@@ -103,7 +103,7 @@ class TopicCalls(ClientBase):
                 for each in answer.topics
             }
 
-        return await Routed(self._controller, deadline, ask).run(names)
+        return (await Routed(self._controller, deadline, ask).run(names)).of(Done)
 
     async def delete_topics(
         self,
@@ -133,7 +133,7 @@ class TopicCalls(ClientBase):
         }
         rest = [name for name in names if name not in unknown]
         result = await Routed(self._controller, deadline, ask).run(rest)
-        return Result(result.items, unknown | result.errors, result.broker_errors)
+        return Result(result.items, unknown | result.errors, result.broker_errors, Done)
 
     async def _delete_topics(
         self, node: Node, names: list[str], deadline: Deadline
@@ -186,7 +186,7 @@ class TopicCalls(ClientBase):
         from coterie.client.logs import LogReader  # noqa: PLC0415 - a list does not pay for it
 
         reader = LogReader(self._network, deadline, time, committed=committed)
-        return await Routed(self._leaders, deadline, reader.ask).run(partitions)
+        return (await Routed(self._leaders, deadline, reader.ask).run(partitions)).of(LogOffset)
 
     def fetch(
         self,
