@@ -2,52 +2,82 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from importlib import import_module
 
 import click
 
 import coterie
+from coterie.cli.late import LateGroup
+from coterie.cli.options import connected
+from coterie.cli.terminal import flush, note, shown
 from coterie.errors import CoterieError
 
 __all__ = ["cli", "main"]
 
+_INTERRUPTED = 130  # as a shell reports SIGINT
+_NOBODY_READS = 141  # as a shell reports SIGPIPE
+
 #: Commands and their modules, imported when used: one command must not load another's needs.
 COMMANDS = {
+    "cluster": "coterie.cli.cluster",
+    "completion": "coterie.cli.completion",
+    "context": "coterie.cli.context",
+    "demo": "coterie.cli.demo",
+    "groups": "coterie.cli.groups",
     "pipeline": "coterie.spark.command",
     "server": "coterie.cli.server",
+    "topics": "coterie.cli.topics",
     "simulate": "coterie.simulation.command",
     "wire": "coterie.cli.wire",
 }
 
 
-class _LateCommands(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(COMMANDS[cmd_name]).command
-        return command
-
-
-@click.group(cls=_LateCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LateGroup, places=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(coterie.__version__, prog_name="coterie")
+@connected
 def cli() -> None:
     """Consumer groups for Kafka: what are they doing, what were they doing, what may I delete?"""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run a command.
+
+    Exit codes: 0 all done, 1 failed, 2 wrong usage, 3 partial, 130 interrupted, 141 nobody reads the output.
+    """
+    code = _run(arguments)
+    if code != 0:
+        _drop_unwritten()
+    sys.exit(code)
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
         code = cli.main(args=arguments, prog_name="coterie", standalone_mode=False)
+        flush()
     except click.ClickException as error:
         error.show()
-        code = error.exit_code
-    except CoterieError as error:
-        click.echo(f"Error: {error}", err=True)
-        code = 1
+        return error.exit_code
+    except BrokenPipeError:
+        return _NOBODY_READS
     except (click.Abort, KeyboardInterrupt):
-        code = 130
-    sys.exit(code if isinstance(code, int) else 0)
+        return _INTERRUPTED
+    except CoterieError as error:
+        note(f"Error: {shown(str(error))}")
+        return 1
+    except Exception as error:
+        if os.environ.get("COTERIE_DEBUG"):
+            raise
+        note(f"Error: {type(error).__name__}: {shown(str(error))}; COTERIE_DEBUG=1 shows where")
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _drop_unwritten() -> None:
+    """Python writes what is left at its end, and complains if it cannot; that has been told already."""
+    try:
+        flush()
+    except (OSError, CoterieError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,190 @@
+"""Changes: a plan is shown, perhaps saved, perhaps made. The way of every command that changes something."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from coterie.cli import listings
+from coterie.cli.connection import Target
+from coterie.cli.options import listed
+from coterie.cli.output import Format, Listing
+from coterie.cli.progress import Progress
+from coterie.cli.selection import FAILED, PARTIAL, Missing
+from coterie.cli.terminal import is_terminal, note, shown, write
+
+if TYPE_CHECKING:
+    from coterie.client.admin import AdminClient
+    from coterie.plans.execution import Outcome
+    from coterie.plans.model import Action, Plan
+
+__all__ = ["Change", "changing", "undo_directory"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PATH: Final = click.Path(path_type=Path, dir_okay=False)
+
+
+def undo_directory() -> Path:
+    """Where undo files go unless told otherwise: below XDG_STATE_HOME."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "coterie" / "undo"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What the options of a change said, and its way from the plan to the result."""
+
+    action: Action
+    form: Format
+    execute: bool = False
+    plan_out: Path | None = None
+    plan_in: Path | None = None
+    undo_file: Path | None = None
+    no_undo: bool = False
+
+    def run(self, make: Callable[[AdminClient], Awaitable[tuple[Plan, Missing]]]) -> int:
+        """Make the plan, or read it; show it; make the change if it is wanted. Returns the exit code."""
+        if self.plan_in is not None:
+            plan, missing = self._read(self.plan_in), Missing()
+        else:
+            plan, missing = Target.current().run(make)
+        self._show(plan)
+        code = missing.report(any_found=bool(plan.groups))
+        if self.plan_out is not None:
+            plan.save(self.plan_out)
+            note(f"The plan is in {self.plan_out}; --plan {self.plan_out} --execute makes it so.")
+        if not plan.groups:
+            note("There is nothing to change.")
+            return code
+        if not self._wanted(plan):
+            if self.plan_out is None:
+                note("Nothing has been changed. Add --execute to do it.")
+            return code
+        return self._execute(plan) or code
+
+    def _read(self, path: Path) -> Plan:
+        from coterie.plans.model import load_plan  # noqa: PLC0415 - few plans come from files
+
+        plan = load_plan(path)
+        if plan.action != self.action:
+            raise click.UsageError(f"{path} is a plan to {plan.action.replace('_', ' ')}")
+        return plan
+
+    def _show(self, plan: Plan) -> None:
+        if self.execute and self.form.name not in ("table", "wide"):
+            return  # a program that executes reads results, and nothing before them
+        if plan.action == "delete_groups":
+            listings.PLANNED_GROUPS.write(plan.groups, self._form(listings.PLANNED_GROUPS))
+        else:
+            rows = listings.planned_offset_rows(plan.groups)
+            listings.PLANNED_OFFSETS.write(rows, self._form(listings.PLANNED_OFFSETS))
+
+    def _form(self, listing: Listing[Any]) -> Format:
+        """Columns and order are those of the results, if they are executed; of the plan, if not."""
+        if self.execute and listing is not listings.RESULTS:
+            return Format(self.form.name, self.form.headers)
+        return self.form
+
+    def _wanted(self, plan: Plan) -> bool:
+        if self.execute:
+            return True
+        if self.plan_out is not None or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+            return False
+        from coterie.plans.model import ACTIONS  # noqa: PLC0415
+
+        sys.stdout.flush()
+        count = len(plan.groups)
+        groups = "1 group" if count == 1 else f"{count} groups"
+        return click.confirm(f"Now {ACTIONS[plan.action]} {groups}?", default=False, err=True)
+
+    def _execute(self, plan: Plan) -> int:
+        from coterie.plans.execution import Execution  # noqa: PLC0415 - only those who change
+
+        undo = None if self.no_undo else self.undo_file or _new_undo_path(plan.action)
+        if undo is not None and undo.exists():
+            raise click.UsageError(f"{undo} is there already; choose another --undo-file")
+
+        async def work(admin: AdminClient) -> tuple[list[Outcome], bool]:
+            execution = Execution(admin, plan, undo)
+            async with Progress("Changing", len(plan.groups)) as bar:
+                try:
+                    return await execution.run(bar.advance), execution.saved
+                except BaseException:
+                    if execution.saved:
+                        note(f"Cut short. What was there before is in {undo}.")
+                    raise
+
+        outcomes, saved = Target.current().run(work)
+        if self.form.name in ("table", "wide"):
+            write("\n")
+        listings.RESULTS.write(outcomes, self._form(listings.RESULTS))
+        if saved:
+            note(f"What was there before is in {undo}; to put it back:")
+            note(f"  coterie groups import {shown(str(undo))} --execute")
+        return _exit_code(outcomes)
+
+
+def _exit_code(outcomes: list[Outcome]) -> int:
+    bad = [each for each in outcomes if each.result in ("refused", "failed")]
+    if not bad:
+        return 0
+    return FAILED if len(bad) == len(outcomes) else PARTIAL
+
+
+def _new_undo_path(action: str) -> Path:
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    return undo_directory() / f"{moment}-{action.replace('_', '-')}.json"
+
+
+def _listing_of(action: Action) -> Callable[[click.Context], Listing[Any]]:
+    def choose(ctx: click.Context) -> Listing[Any]:
+        if ctx.params.get("execute"):
+            return listings.RESULTS
+        return listings.PLANNED_GROUPS if action == "delete_groups" else listings.PLANNED_OFFSETS
+
+    return choose
+
+
+def changing(action: Action) -> Callable[[F], F]:
+    """Adds the options of a change; the command gets them together, as `change`."""
+
+    def decorate(command: F) -> F:
+        def with_change(*args: Any, **given: Any) -> Any:
+            names = ("execute", "plan_out", "plan_in", "undo_file", "no_undo", "form")
+            change = Change(action, **{name: given.pop(name) for name in names})
+            return command(*args, change=change, **given)
+
+        with_change.__name__ = command.__name__
+        with_change.__doc__ = command.__doc__
+        with_change.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+        options = (
+            click.option(
+                "--execute",
+                "-e",
+                is_flag=True,
+                is_eager=True,
+                help="Make the change. Without it the plan is shown, and a terminal is asked.",
+            ),
+            click.option("--plan-out", type=_PATH, help="Save the plan to this file."),
+            click.option(
+                "--plan", "plan_in", type=_PATH, help="Take the plan from this file; make none."
+            ),
+            click.option(
+                "--undo-file", type=_PATH, help="Save what is taken away here (a new file)."
+            ),
+            click.option("--no-undo", is_flag=True, help="Save nothing."),
+        )
+        result: Any = listed(_listing_of(action))(with_change)
+        for option in reversed(options):
+            result = option(result)
+        return result  # type: ignore[no-any-return]
+
+    return decorate

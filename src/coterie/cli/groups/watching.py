@@ -1,0 +1,263 @@
+"""`coterie groups watch`: groups, or the partitions of one group, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from coterie.cli import listings
+from coterie.cli.connection import Target
+from coterie.cli.options import connected, duration, in_units, listed
+from coterie.cli.output import Column, Format, Listing, iso
+from coterie.cli.selection import GroupRow, Missing, Selection, selected
+from coterie.cli.terminal import is_terminal
+
+if TYPE_CHECKING:
+    from coterie.client.admin import AdminClient
+
+__all__ = ["WATCHED_GROUPS", "WATCHED_PARTITIONS", "Sampler", "watch"]
+
+R = TypeVar("R", bound="Watched")
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A group or a partition at a moment, with what changed since the moment before."""
+
+    at: datetime
+    group: str
+    state: str | None
+    members: int | None
+    lag: int | None
+    committed: int | None
+    log_end: int | None
+    partition: Any = None
+    client_id: str | None = None
+    rate: float | None = None
+    produced: float | None = None
+
+
+def _common(*columns: Column[Watched]) -> tuple[Column[Watched], ...]:
+    return (
+        *columns,
+        Column(
+            "lag",
+            "integer",
+            "How many records behind.",
+            lambda each: each.lag,
+            nullable=True,
+            style=listings.lag_style,
+        ),
+        Column(
+            "rate",
+            "number",
+            "Records per second that were committed since the line before.",
+            lambda each: each.rate,
+            nullable=True,
+        ),
+        Column(
+            "produced",
+            "number",
+            "Records per second that were written meanwhile.",
+            lambda each: each.produced,
+            nullable=True,
+        ),
+    )
+
+
+_GROUP: Final[Column[Watched]] = Column(
+    "group", "string", "The group's id.", lambda each: each.group
+)
+_STATE: Final[Column[Watched]] = Column(
+    "state",
+    "string",
+    "Its state.",
+    lambda each: each.state,
+    nullable=True,
+    style=listings.state_style,
+)
+_AT: Final[Column[Watched]] = Column("at", "time", "When it was so.", lambda each: iso(each.at))
+
+WATCHED_GROUPS: Final[Listing[Watched]] = Listing(
+    "watched-groups",
+    "Groups as they change, one per row and moment.",
+    (
+        *_common(
+            _GROUP,
+            _STATE,
+            Column(
+                "members", "integer", "How many members.", lambda each: each.members, nullable=True
+            ),
+        ),
+        _AT,
+    ),
+    sort=("group",),
+)
+WATCHED_PARTITIONS: Final[Listing[Watched]] = Listing(
+    "watched-partitions",
+    "Partitions of one group as they change, one per row and moment.",
+    (
+        *_common(
+            _GROUP,
+            _STATE,
+            Column("topic", "string", "The topic.", lambda each: each.partition.topic),
+            Column("partition", "integer", "Its number.", lambda each: each.partition.partition),
+            Column(
+                "committed",
+                "integer",
+                "What the group reads next.",
+                lambda each: each.committed,
+                nullable=True,
+            ),
+            Column(
+                "log_end",
+                "integer",
+                "The end of the log.",
+                lambda each: each.log_end,
+                nullable=True,
+            ),
+        ),
+        Column("client_id", "string", "Who has it.", lambda each: each.client_id, nullable=True),
+        _AT,
+    ),
+    sort=("topic", "partition"),
+)
+
+
+class Sampler:
+    """Asks, and compares with the time before."""
+
+    def __init__(self, selection: Selection, *, partitions: bool) -> None:
+        self._selection = selection
+        self._partitions = partitions
+        self._before: dict[object, Watched] = {}
+        self._then = 0.0
+
+    async def __call__(self, admin: AdminClient) -> tuple[list[Watched], Missing]:
+        found = await self._selection.find(admin, {"description", "lag"}, quiet=True)
+        moment, clock = datetime.now(UTC), time.monotonic()
+        make = self._by_partition if self._partitions else self._by_group
+        rows = [each for row in found.rows for each in make(row, moment)]
+        seconds = clock - self._then
+        compared = [self._compared(each, seconds) for each in rows]
+        self._before = {_key(each): each for each in rows}
+        self._then = clock
+        return compared, found.missing
+
+    def _compared(self, row: Watched, seconds: float) -> Watched:
+        before = self._before.get(_key(row))
+        if before is None or seconds <= 0:
+            return row
+        return replace(
+            row,
+            rate=_per_second(before.committed, row.committed, seconds),
+            produced=_per_second(before.log_end, row.log_end, seconds),
+        )
+
+    def _by_group(self, row: GroupRow, moment: datetime) -> list[Watched]:
+        parts = row.lag.partitions if row.lag is not None else ()
+        return [
+            Watched(
+                moment,
+                row.group,
+                row.state,
+                len(row.description.members) if row.description is not None else None,
+                _sum(each.lag for each in parts),
+                _sum(each.committed for each in parts),
+                _sum(each.log_end for each in parts),
+            )
+        ]
+
+    def _by_partition(self, row: GroupRow, moment: datetime) -> list[Watched]:
+        return [
+            Watched(
+                moment,
+                row.group,
+                row.state,
+                None,
+                each.each.lag,
+                each.each.committed,
+                each.each.log_end,
+                each.partition,
+                None if each.member is None else each.member.client_id,
+            )
+            for each in listings.lag_rows(row)
+        ]
+
+
+def _key(row: Watched) -> object:
+    return row.group, row.partition
+
+
+def _sum(values: Any) -> int | None:
+    known = [each for each in values if each is not None]
+    return sum(known) if known else None
+
+
+def _per_second(before: int | None, now: int | None, seconds: float) -> float | None:
+    return None if before is None or now is None else (now - before) / seconds
+
+
+def _listing(ctx: click.Context) -> Listing[Any]:
+    return WATCHED_PARTITIONS if len(ctx.params.get("names") or ()) == 1 else WATCHED_GROUPS
+
+
+@click.command()
+@connected
+@selected
+@click.option(
+    "--interval", type=duration, default="2s", show_default=True, help="How often to ask."
+)
+@click.option("--count", type=click.IntRange(min=1), help="End after so many times.")
+@listed(_listing)
+def watch(*, selection: Selection, interval: float, count: int | None, form: Format) -> int:
+    """Groups as they change; or, if one group is named, its partitions.
+
+    On a terminal the table is redrawn in place: s sorts by the next column, r turns the order, / filters, q
+    quits. Elsewhere every round is written as lines, in any format.
+    """
+    one = len(selection.names) == 1
+    listing = WATCHED_PARTITIONS if one else WATCHED_GROUPS
+    sample = Sampler(selection, partitions=one)
+    rounds = _Rounds(interval, count)
+    if is_terminal(sys.stdout) and is_terminal(sys.stdin) and form.name in ("table", "wide"):
+        from coterie.cli.live import Screen, draw  # noqa: PLC0415 - rich is for terminals
+
+        title = f"coterie groups watch {selection.in_words()}".strip()
+        screen = Screen(listing, form, f"{title} --interval {in_units(interval)}")
+        return Target.current().run(lambda admin: draw(screen, lambda: sample(admin), rounds))
+    return Target.current().run(lambda admin: _lines(listing, form, lambda: sample(admin), rounds))
+
+
+@dataclass(frozen=True)
+class _Rounds:
+    """How often, and how many times."""
+
+    interval: float
+    count: int | None
+
+
+async def _lines(
+    listing: Listing[Watched],
+    form: Format,
+    sample: Callable[[], Awaitable[tuple[list[Watched], Missing]]],
+    rounds: _Rounds,
+) -> int:
+    """Plain lines, round after round; headers once."""
+    code, done = 0, 0
+    while True:
+        rows, missing = await sample()
+        listing.write(rows, replace(form, headers=form.headers and done == 0))
+        sys.stdout.flush()
+        code = max(code, missing.report(any_found=bool(rows)))
+        done += 1
+        if done == rounds.count:
+            return code
+        await asyncio.sleep(rounds.interval)

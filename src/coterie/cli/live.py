@@ -1,0 +1,224 @@
+"""A table that is redrawn in place, and the keys that sort, filter and end it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import termios
+import tty
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final, Protocol
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from coterie.cli.output import Format, Listing
+from coterie.cli.rendering import cell
+from coterie.cli.selection import Missing
+from coterie.cli.terminal import has_colour, has_unicode, shown
+from coterie.errors import CoterieError
+
+__all__ = ["Screen", "draw"]
+
+_HELP: Final = "q quit  s sort  r reverse  / filter  space pause"
+_ENTER: Final = ("\r", "\n")
+_ERASE: Final = ("\x7f", "\b")
+_ESCAPE: Final = "\x1b"
+#: Lines that are not rows: title, gap, header, gap, help.
+_AROUND: Final = 6
+
+
+class Rounds(Protocol):
+    """How often, and how many times; None is without an end."""
+
+    @property
+    def interval(self) -> float: ...
+
+    @property
+    def count(self) -> int | None: ...
+
+
+Sample = Callable[[], Awaitable[tuple[list[Any], Missing]]]
+
+
+class Screen:
+    """What is on the screen, and what keys make of it."""
+
+    def __init__(self, listing: Listing[Any], form: Format, title: str) -> None:
+        self._listing = listing
+        self._columns = [each for each in listing.chosen(form) if each.name != "at"]
+        self._title = title
+        first = (form.sort or listing.sort)[0]
+        self._sort = first.lstrip("-")
+        self._down = first.startswith("-")
+        self._chosen = bool(form.sort)
+        self.filter = ""
+        self.editing = False
+        self.paused = False
+        self.ended = False
+        self.rows: list[Any] = []
+        self.trouble = ""
+
+    # -- keys -----------------------------------------------------------------------------------------
+
+    def press(self, key: str) -> None:
+        """One key."""
+        if self.editing:
+            self._edit(key)
+        elif key in ("q", "Q", "\x03"):
+            self.ended = True
+        elif key == "s":
+            names = [each.name for each in self._columns]
+            at = names.index(self._sort) if self._sort in names else -1
+            self._sort, self._chosen = names[(at + 1) % len(names)], True
+        elif key == "r":
+            self._down, self._chosen = not self._down, True
+        elif key == "/":
+            self.editing = True
+        elif key == " ":
+            self.paused = not self.paused
+        elif key == _ESCAPE:
+            self.filter = ""
+
+    def _edit(self, key: str) -> None:
+        if key in _ENTER:
+            self.editing = False
+        elif key == _ESCAPE:
+            self.editing, self.filter = False, ""
+        elif key == "\x03":
+            self.ended = True
+        elif key in _ERASE:
+            self.filter = self.filter[:-1]
+        elif key.isprintable():
+            self.filter += key
+
+    # -- drawing --------------------------------------------------------------------------------------
+
+    def visible(self) -> list[Any]:
+        """The rows that pass the filter, in order."""
+        wanted = self.filter.lower()
+        passing = [
+            row
+            for row in self.rows
+            if not wanted or any(wanted in cell(c.get(row)).lower() for c in self._columns)
+        ]
+        order = (("-" if self._down else "") + self._sort,) if self._chosen else ()
+        return self._listing.sorted(passing, Format(sort=order))
+
+    def render(self, height: int, *, unicode: bool) -> Group:
+        """All that is on the screen."""
+        rows = self.visible()
+        room = max(1, height - _AROUND)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        arrow = ("↓" if self._down else "↑") if unicode else ("v" if self._down else "^")
+        for column in self._columns:
+            mark = arrow if self._chosen and column.name == self._sort else ""
+            numeric = column.kind in ("integer", "number")
+            table.add_column(
+                Text(column.header + mark),
+                justify="right" if numeric else "left",
+                no_wrap=True,
+                overflow="ellipsis" if unicode else "crop",
+            )
+        for row in rows[:room]:
+            table.add_row(*(self._text(column, column.get(row)) for column in self._columns))
+        more = f"and {len(rows) - room} more" if len(rows) > room else ""
+        title = Text(shown(self._title), style="dim", no_wrap=True)
+        status = Text(self._status(), style="dim", no_wrap=True)
+        return Group(title, Text(""), table, Text(more), status)
+
+    def _text(self, column: Any, value: Any) -> Text:
+        return Text(cell(value), style=(column.style(value) if column.style else None) or "")
+
+    def _status(self) -> str:
+        if self.editing:
+            return f"filter: {self.filter}_"
+        parts = [_HELP]
+        parts += [f"filter: {self.filter} (Esc clears)"] if self.filter else []
+        parts += ["PAUSED"] if self.paused else []
+        parts += [shown(self.trouble)] if self.trouble else []
+        return "   ".join(parts)
+
+
+async def draw(screen: Screen, sample: Sample, rounds: Rounds) -> int:
+    """Draw until q, Ctrl-C or the count. What cannot be had now is said on the screen, and asked again."""
+    console = Console(no_color=not has_colour(sys.stdout), highlight=False)
+    unicode = has_unicode(sys.stdout)
+    pressed = asyncio.Event()
+    with (
+        Live(console=console, screen=True, auto_refresh=False) as live,
+        _keys(screen, pressed) as _,
+    ):
+
+        def show() -> None:
+            live.update(screen.render(console.size.height, unicode=unicode), refresh=True)
+
+        done = 0
+        while not screen.ended and done != rounds.count:
+            if not screen.paused:
+                work = asyncio.ensure_future(_take(screen, sample))
+                await _until(work, screen, pressed, show)
+                done += 1
+            show()
+            pause = asyncio.ensure_future(asyncio.sleep(rounds.interval))
+            await _until(pause, screen, pressed, show)
+    return 0
+
+
+async def _take(screen: Screen, sample: Sample) -> None:
+    try:
+        screen.rows, missing = await sample()
+    except CoterieError as error:
+        screen.trouble = str(error)
+        return
+    troubles = [str(each) for each in missing.brokers.values()] + list(missing.errors.values())
+    screen.trouble = "; ".join(troubles)
+
+
+async def _until(
+    work: asyncio.Future[Any], screen: Screen, pressed: asyncio.Event, show: Callable[[], None]
+) -> None:
+    """Until the work is done or the screen ended; keys are answered at once."""
+    while not work.done() and not screen.ended:
+        key: asyncio.Future[Any] = asyncio.ensure_future(pressed.wait())
+        await asyncio.wait((work, key), return_when=asyncio.FIRST_COMPLETED)
+        key.cancel()
+        if pressed.is_set():
+            pressed.clear()
+            show()
+    if not work.done():
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+    elif not work.cancelled():
+        work.result()
+
+
+@contextlib.contextmanager
+def _keys(screen: Screen, pressed: asyncio.Event) -> Iterator[None]:
+    """Keys as they are pressed, without Enter and without an echo, while this is open."""
+    loop = asyncio.get_running_loop()
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+
+    def read() -> None:
+        data = os.read(descriptor, 64)
+        if not data:
+            screen.ended = True  # the terminal is gone
+        keys = data.decode(errors="ignore")
+        # Arrow keys and the like come as an escape with more behind it; they mean nothing here.
+        for key in keys if not (keys.startswith(_ESCAPE) and len(keys) > 1) else "":
+            screen.press(key)
+        pressed.set()
+
+    tty.setcbreak(descriptor)
+    loop.add_reader(descriptor, read)
+    try:
+        yield
+    finally:
+        loop.remove_reader(descriptor)
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -1,0 +1,203 @@
+"""Options that many commands have: where the cluster is, and how output looks; and durations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from coterie.cli.output import FORMATS, Format, Listing
+
+__all__ = ["complete_contexts", "connected", "duration", "in_units", "listed"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+
+
+class _Duration(click.ParamType[float]):
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        text = str(value).strip().lower().replace(" ", "")
+        parts = _DURATION.findall(text)
+        if not parts or "".join(number + unit for number, unit in parts) != text:
+            self.fail(f"{value!r} is not a duration such as 30d, 12h or 1h30m", param, ctx)
+        return float(sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+def in_units(seconds: float) -> str:
+    """A length of time as it would be written: 2592000 is 30d."""
+    for unit in ("d", "h", "m", "s"):
+        if seconds >= _UNITS[unit] and seconds % _UNITS[unit] == 0:
+            return f"{seconds / _UNITS[unit]:.0f}{unit}"
+    return f"{seconds * 1000:.0f}ms"
+
+
+#: A length of time in seconds, written as 30d, 12h, 1h30m or 500ms.
+duration: Final = _Duration()
+
+
+# -- where the cluster is ---------------------------------------------------------------------------------
+
+
+def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Options of the cluster may stand before or behind the command; the last one wins."""
+
+    def keep(ctx: click.Context, _: click.Parameter, value: Any) -> Any:
+        if value not in (None, ()):
+            target = ctx.meta.setdefault("coterie.target", {})
+            target[name] = (*target.get(name, ()), *value) if name == "overrides" else value
+        return value
+
+    return keep
+
+
+def connected(command: F) -> F:
+    """Adds the options that say where the cluster is; `Target.current()` has what they said."""
+    options = (
+        click.option(
+            "--bootstrap-server",
+            "-b",
+            metavar="HOST:PORT,...",
+            callback=_keep("bootstrap"),
+            expose_value=False,
+            help="Brokers to begin with.",
+        ),
+        click.option(
+            "--context",
+            metavar="NAME",
+            callback=_keep("context"),
+            expose_value=False,
+            shell_complete=complete_contexts,
+            help="A cluster of the configuration file.",
+        ),
+        click.option(
+            "--command-config",
+            metavar="FILE",
+            type=click.Path(),
+            callback=_keep("file"),
+            expose_value=False,
+            help="Settings in a Java properties file.",
+        ),
+        click.option(
+            "-X",
+            "overrides",
+            metavar="NAME=VALUE",
+            multiple=True,
+            callback=_keep("overrides"),
+            expose_value=False,
+            help="One setting, in Java's or librdkafka's spelling.",
+        ),
+        click.option(
+            "--timeout",
+            metavar="DURATION",
+            type=duration,
+            callback=_keep("timeout"),
+            expose_value=False,
+            help="How long one question to the cluster may take (1m).",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def complete_contexts(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    from coterie.cli.completing import context_names  # noqa: PLC0415 - only while completing
+
+    return context_names(incomplete)
+
+
+# -- how output looks -------------------------------------------------------------------------------------
+
+
+#: A listing; or how to find it, where an eager option decides.
+Choice = Listing[Any] | Callable[[click.Context], Listing[Any]]
+
+
+def _of(choice: Choice, ctx: click.Context) -> Listing[Any]:
+    return choice if isinstance(choice, Listing) else choice(ctx)
+
+
+class _FormatName(click.ParamType[str]):
+    name = "format"
+
+    def __init__(self, choice: Choice) -> None:
+        self._choice = choice
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == "help" and ctx is not None:
+            _of(self._choice, ctx).write_help()
+            ctx.exit()
+        if value == "schema" and ctx is not None:
+            _of(self._choice, ctx).write_schema()
+            ctx.exit()
+        if value not in FORMATS:
+            self.fail(f"{value!r} is not one of {', '.join(FORMATS)}, help, schema", param, ctx)
+        return str(value)
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        param: click.Parameter,  # noqa: ARG002 - click's signature
+        incomplete: str,
+    ) -> list[click.shell_completion.CompletionItem]:
+        from click.shell_completion import CompletionItem  # noqa: PLC0415
+
+        names = (*FORMATS, "help", "schema")
+        return [CompletionItem(each) for each in names if each.startswith(incomplete)]
+
+
+def listed(choice: Choice, *, default: str = "table") -> Callable[[F], F]:
+    """Adds the options of output; the command gets them together, as `form`."""
+
+    def split(ctx: click.Context, _: click.Parameter, value: str | None) -> tuple[str, ...]:
+        names = tuple(each.strip() for each in (value or "").split(",") if each.strip())
+        for each in names:
+            _of(choice, ctx).column(each.lstrip("-"))
+        return names
+
+    def decorate(command: F) -> F:
+        def with_form(*args: Any, **given: Any) -> Any:
+            form = Format(
+                given.pop("output"),
+                not given.pop("no_headers"),
+                given.pop("columns"),
+                given.pop("sort"),
+            )
+            return command(*args, form=form, **given)
+
+        with_form.__name__ = command.__name__
+        with_form.__doc__ = command.__doc__
+        # click keeps the options of decorators below this one on the function.
+        with_form.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+        options = (
+            click.option(
+                "--output",
+                "--format",
+                "-o",
+                "output",
+                default=default,
+                show_default=True,
+                type=_FormatName(choice),
+                metavar="FORMAT",
+                help=f"{', '.join(FORMATS)}; `help` explains the columns, `schema` is for programs.",
+            ),
+            click.option("--no-headers", is_flag=True, help="No line of headers (table, csv)."),
+            click.option("--columns", callback=split, metavar="A,B", help="These columns."),
+            click.option("--sort", callback=split, metavar="A,-B", help="Order; - is downwards."),
+        )
+        result: Any = with_form
+        for option in reversed(options):
+            result = option(result)
+        return result  # type: ignore[no-any-return]
+
+    return decorate

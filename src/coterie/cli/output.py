@@ -1,0 +1,202 @@
+"""Output: listings of declared columns, in every format.
+
+A listing declares its columns once: name, kind, what it means, and how to get it from an item. Tables, CSV,
+JSON, YAML, `--columns`, `--sort`, `--format help` and the published JSON schemas are all made from that.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Generic, Literal, TypeVar
+
+import click
+
+from coterie.cli.terminal import write
+
+__all__ = ["FORMATS", "Column", "Format", "Listing", "iso", "timestamp"]
+
+T = TypeVar("T")
+
+Kind = Literal["string", "integer", "number", "boolean", "time", "list", "rows"]
+
+FORMATS: Final = ("table", "wide", "json", "jsonl", "yaml", "csv", "name")
+
+_JSON_TYPES: Final[dict[Kind, dict[str, Any]]] = {
+    "string": {"type": "string"},
+    "integer": {"type": "integer"},
+    "number": {"type": "number"},
+    "boolean": {"type": "boolean"},
+    "time": {"type": "string", "format": "date-time"},
+    "list": {"type": "array", "items": {"type": "string"}},
+}
+
+
+def iso(moment: datetime) -> str:
+    """ISO 8601 in UTC, to the millisecond if it has any."""
+    text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z").replace(".000Z", "Z")
+
+
+def timestamp(ms: int | None) -> str | None:
+    """Kafka's milliseconds since 1970 as ISO 8601; what is unknown or impossible is None."""
+    if ms is None or ms < 0:
+        return None
+    try:
+        return iso(datetime.fromtimestamp(ms / 1000, UTC))
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+@dataclass(frozen=True)
+class Column(Generic[T]):
+    """One column. `show` says when it is there unasked: always, in wide and machine formats, or never."""
+
+    name: str
+    kind: Kind
+    doc: str
+    get: Callable[[T], Any]
+    show: Literal["always", "wide", "asked"] = "always"
+    nullable: bool = False
+    style: Callable[[Any], str | None] | None = None
+    #: Left out of a table in which no row has a value for it.
+    sparse: bool = False
+    #: What has to be asked of the cluster for it; the command reads no more than its columns need.
+    needs: str = ""
+    #: For rows: the listing they are of.
+    of: Listing[Any] | None = None
+
+    @property
+    def header(self) -> str:
+        return self.name.upper().replace("_", "-")
+
+    def schema(self) -> dict[str, Any]:
+        if self.of is not None:
+            return {"description": self.doc, "type": "array", "items": self.of.item_schema()}
+        kind = dict(_JSON_TYPES[self.kind])
+        if self.nullable:
+            kind["type"] = [kind["type"], "null"]
+        return {"description": self.doc, **kind}
+
+
+@dataclass(frozen=True)
+class Format:
+    """What the options said about output."""
+
+    name: str = "table"
+    headers: bool = True
+    columns: tuple[str, ...] = ()
+    sort: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Listing(Generic[T]):
+    """A kind of output: its name (also that of its schema), and its columns; the first one is its key."""
+
+    name: str
+    doc: str
+    columns: tuple[Column[T], ...]
+    sort: tuple[str, ...] = field(default=())
+
+    def chosen(self, form: Format) -> list[Column[T]]:
+        """The columns that an output has."""
+        if form.columns:
+            return [self.column(name) for name in form.columns]
+        if form.name == "name":
+            return [self.columns[0]]
+        shown = {"always"} if form.name in ("table", "csv") else {"always", "wide"}
+        if form.name in ("table", "wide", "csv"):
+            return [each for each in self.columns if each.show in shown and each.kind != "rows"]
+        return [each for each in self.columns if each.show in shown]
+
+    def column(self, name: str) -> Column[T]:
+        wanted = name.strip().lower().replace("-", "_")
+        for each in self.columns:
+            if each.name == wanted:
+                return each
+        names = ", ".join(each.name for each in self.columns)
+        raise click.UsageError(f"there is no column {name!r} here; there are: {names}")
+
+    def needs(self, form: Format) -> set[str]:
+        """What the columns and the order want to be asked for."""
+        used = self.chosen(form) + [self.column(each.lstrip("-")) for each in form.sort]
+        return {each.needs for each in used if each.needs}
+
+    def sorted(self, items: Iterable[T], form: Format) -> list[T]:
+        """In the order asked for, or the listing's own; unknown values are last."""
+        found = list(items)
+        for name in reversed(form.sort or self.sort):
+            column = self.column(name.lstrip("-"))
+            down = name.startswith("-")
+            known = [each for each in found if column.get(each) is not None]
+            unknown = [each for each in found if column.get(each) is None]
+            found = sorted(known, key=column.get, reverse=down) + unknown
+        return found
+
+    def write(self, items: Iterable[T], form: Format) -> None:
+        """Write the items to standard output."""
+        # Here, because a list of names needs none of it.
+        from coterie.cli import rendering  # noqa: PLC0415
+
+        columns = self.chosen(form)
+        for part in rendering.render(columns, self.sorted(items, form), form):
+            write(part)
+
+    # -- the schema -----------------------------------------------------------------------------------
+
+    def item_schema(self) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "properties": {each.name: each.schema() for each in self.columns},
+            "required": [each.name for each in self.columns if each.show != "asked"],
+            "additionalProperties": False,
+        }
+
+    def json_schema(self) -> dict[str, Any]:
+        """The schema of `-o json`; each line of `-o jsonl` is one of its items."""
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": f"coterie: {self.name}",
+            "description": self.doc,
+            "type": "array",
+            "items": self.item_schema(),
+        }
+
+    def write_help(self) -> None:
+        """What `--format help` prints."""
+        write(f"{self.doc}\n\n")
+        _COLUMNS.write(self.columns, Format("wide"))
+        write(f"\nFormats: {', '.join(FORMATS)}. JSON schema: --format schema\n")
+
+    def write_schema(self) -> None:
+        write(json.dumps(self.json_schema(), indent=2, ensure_ascii=False) + "\n")
+
+
+def _typed(column: Column[Any]) -> str:
+    longer = {"list": "list of strings", "time": "time, ISO 8601 in UTC", "rows": "list of objects"}
+    kind = longer.get(column.kind, column.kind)
+    return f"{kind} or null" if column.nullable else kind
+
+
+_WHEN: Final = {"always": "always", "wide": "wide, json, jsonl, yaml", "asked": "--columns"}
+
+_COLUMNS: Final[Listing[Column[Any]]] = Listing(
+    "columns",
+    "The columns of a listing.",
+    (
+        Column("column", "string", "Its name.", lambda each: each.name),
+        Column("type", "string", "What its values are.", _typed),
+        Column("shown", "string", "When it is there.", lambda each: _WHEN[each.show]),
+        Column("meaning", "string", "What it means.", lambda each: each.doc),
+    ),
+)
+
+
+def csv_line(values: Sequence[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(values)
+    return text.getvalue()

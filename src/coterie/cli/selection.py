@@ -1,0 +1,378 @@
+"""Selection: which groups a command is about. The same options everywhere, put together with `and`.
+
+Brokers filter by state and type. The rest is asked for only as far as it is needed: what members subscribe to
+for `--topic`, ends of logs for `--lag-over`, the log of commits for `--idle-for`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from coterie.cli.options import duration, in_units
+from coterie.cli.progress import Progress
+from coterie.cli.terminal import note, shown
+
+if TYPE_CHECKING:
+    from coterie.cli.commit_times import CommitTimes
+    from coterie.client.admin import AdminClient
+    from coterie.client.results import (
+        BrokerFailure,
+        GroupDescription,
+        GroupLag,
+        GroupListing,
+        GroupOffsets,
+        Result,
+        TopicPartition,
+    )
+
+__all__ = [
+    "FAILED",
+    "PARTIAL",
+    "Found",
+    "GroupRow",
+    "Missing",
+    "Selection",
+    "complete",
+    "parse_topics",
+    "selected",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Exit codes: some of it could not be had; none of it could.
+PARTIAL: Final = 3
+FAILED: Final = 1
+
+
+@dataclass
+class GroupRow:
+    """A group and what is known of it so far."""
+
+    group: str
+    listing: GroupListing | None = None
+    description: GroupDescription | None = None
+    offsets: GroupOffsets | None = None
+    lag: GroupLag | None = None
+    last_commit: int | None = None
+
+    @property
+    def state(self) -> str | None:
+        best = self.description or self.lag or self.listing
+        return best.state if best is not None else None
+
+    @property
+    def type(self) -> str | None:
+        best = self.description or self.lag or self.listing
+        return best.type if best is not None else None
+
+    @property
+    def coordinator(self) -> int | None:
+        best = self.description or self.listing
+        return best.coordinator if best is not None else None
+
+    @property
+    def protocol_type(self) -> str | None:
+        best = self.description or self.listing
+        return best.protocol_type if best is not None else None
+
+    @property
+    def topics(self) -> list[str]:
+        """What it has committed in, subscribes to or is assigned."""
+        found = {key.topic for key in self.offsets.offsets} if self.offsets is not None else set()
+        if self.lag is not None:
+            found |= {each.partition.topic for each in self.lag.partitions}
+        for member in self.description.members if self.description is not None else ():
+            found |= set(member.subscription or ())
+            found |= {each.topic for each in member.assignment or ()}
+        return sorted(found)
+
+
+@dataclass
+class Missing:
+    """What could not be had, and why; told at the end, on standard error."""
+
+    brokers: dict[str, BrokerFailure] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+    def add(self, result: Result[Any, Any]) -> None:
+        for broker in result.broker_errors:
+            self.brokers[str(broker.node_id)] = broker
+        for key, error in result.errors.items():
+            self.errors[str(key)] = str(error)
+
+    def report(self, *, any_found: bool) -> int:
+        """Say it; the exit code."""
+        for broker in self.brokers.values():
+            note(shown(f"Missing: what {broker} would have told"))
+        for error in self.errors.values():
+            note(shown(f"Missing: {error}"))
+        if not self.brokers and not self.errors:
+            return 0
+        return PARTIAL if any_found else FAILED
+
+
+@dataclass
+class Found:
+    """The groups that a selection means."""
+
+    rows: list[GroupRow]
+    missing: Missing
+    commits: CommitTimes | None = None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the options said."""
+
+    names: tuple[str, ...] = ()
+    match: re.Pattern[str] | None = None
+    states: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    idle_for: float | None = None
+    lag_over: int | None = None
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing was said, and so all groups are meant."""
+        return self == Selection()
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether groups are chosen by more than their names."""
+        return self != Selection(names=self.names, topics=self.topics)
+
+    def scope(self) -> list[str | TopicPartition]:
+        """The topics and partitions that `--topic` names."""
+        from coterie.client.results import TopicPartition  # noqa: PLC0415 - listing needs none
+
+        found: list[str | TopicPartition] = []
+        for each in self.topics:
+            topic, colon, numbers = each.partition(":")
+            if not colon:
+                found.append(topic)
+                continue
+            for number in numbers.split(","):
+                if not number.strip().isdigit():
+                    raise click.UsageError(f"--topic takes TOPIC or TOPIC:0,1, not {each!r}")
+                found.append(TopicPartition(topic, int(number)))
+        return found
+
+    def in_words(self) -> str:
+        """As the options would be written, for plans."""
+        parts = list(self.names)
+        parts += [f"--match {self.match.pattern}"] if self.match else []
+        parts += [f"--state {','.join(self.states)}"] if self.states else []
+        parts += [f"--type {','.join(self.types)}"] if self.types else []
+        parts += [f"--topic {each}" for each in self.topics]
+        parts += [f"--idle-for {in_units(self.idle_for)}"] if self.idle_for is not None else []
+        parts += [f"--lag-over {self.lag_over}"] if self.lag_over is not None else []
+        return " ".join(parts)
+
+    # -- asking ---------------------------------------------------------------------------------------
+
+    async def find(
+        self,
+        admin: AdminClient,
+        needs: Iterable[str] = (),
+        *,
+        topics_choose: bool = True,
+        quiet: bool = False,
+    ) -> Found:
+        """Ask the cluster. `needs` is what the caller wants to know beside: description, offsets, lag,
+        log_start, commits. `topics_choose` is False where topics narrow the change, not the groups."""
+        wanted = set(needs)
+        choose_by_topic = bool(self.topics) and topics_choose
+        if choose_by_topic:
+            wanted |= {"offsets", "description"}
+        if self.lag_over is not None:
+            wanted.add("lag")
+        if self.idle_for is not None:
+            wanted.add("commits")
+        missing = Missing()
+        async with Progress("Asking the cluster", quiet=quiet):
+            rows = await self._candidates(admin, missing)
+            rows = await _learn(admin, rows, wanted, missing)
+        found = Found(rows, missing)
+        if "commits" in wanted:
+            await _add_commits(admin, found, quiet=quiet)
+        found.rows = [each for each in found.rows if self._chosen(each, by_topic=choose_by_topic)]
+        return found
+
+    async def _candidates(self, admin: AdminClient, missing: Missing) -> list[GroupRow]:
+        if self.names:
+            described = await admin.describe_groups(self.names)
+            missing.add(described)
+            rows = [GroupRow(each.group_id, description=each) for each in described]
+        else:
+            listed = await admin.list_groups(
+                states=self.states or None, types=self.types or None, client_side=True
+            )
+            missing.add(listed)
+            rows = [GroupRow(each.group_id, listing=each) for each in listed]
+        return [each for each in rows if self._passes_names(each)]
+
+    def _passes_names(self, row: GroupRow) -> bool:
+        if self.match is not None and self.match.search(row.group) is None:
+            return False
+        states = {each.lower() for each in self.states}
+        types = {each.lower() for each in self.types}
+        return (not states or (row.state or "").lower() in states) and (
+            not types or (row.type or "").lower() in types
+        )
+
+    def _chosen(self, row: GroupRow, *, by_topic: bool) -> bool:
+        if by_topic and not {each.partition(":")[0] for each in self.topics} & set(row.topics):
+            return False
+        if self.lag_over is not None and (row.lag is None or row.lag.total <= self.lag_over):
+            return False
+        if self.idle_for is not None:
+            # A group that never committed is not idle for long; nothing tells how long.
+            before = (time.time() - self.idle_for) * 1000
+            return row.last_commit is not None and row.last_commit < before
+        return True
+
+
+async def _learn(
+    admin: AdminClient, rows: list[GroupRow], wanted: set[str], missing: Missing
+) -> list[GroupRow]:
+    by_name = {each.group: each for each in rows}
+    if "description" in wanted and (names := [x.group for x in rows if x.description is None]):
+        described = await admin.describe_groups(names)
+        missing.add(described)
+        for group in described:
+            by_name[group.group_id].description = group
+    if "lag" in wanted and rows:
+        lag = await admin.lag(list(by_name), log_start="log_start" in wanted)
+        missing.add(lag)
+        for each in lag:
+            by_name[each.group_id].lag = each
+    if "offsets" in wanted and rows:
+        offsets = await admin.list_offsets(list(by_name))
+        missing.add(offsets)
+        for one in offsets:
+            by_name[one.group_id].offsets = one
+    return rows
+
+
+async def _add_commits(admin: AdminClient, found: Found, *, quiet: bool) -> None:
+    from coterie.cli.commit_times import read_commit_times  # noqa: PLC0415 - few ask for it
+
+    async with Progress("Reading __consumer_offsets", quiet=quiet) as bar:
+        found.commits = await read_commit_times(admin, bar.expect, bar.advance)
+    for row in found.rows:
+        row.last_commit = found.commits.last(row.group)
+
+
+# -- the options ------------------------------------------------------------------------------------------
+
+
+def _regex(_: click.Context, __: click.Parameter, value: str | None) -> re.Pattern[str] | None:
+    if value is None:
+        return None
+    try:
+        return re.compile(value)
+    except re.error as error:
+        raise click.BadParameter(f"{value!r} is not a regular expression: {error}") from None
+
+
+def _choice(kind: str) -> Callable[[click.Context, click.Parameter, Any], tuple[str, ...]]:
+    def check(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            return ()
+        from coterie.protocol import group_state  # noqa: PLC0415 - most commands name none
+
+        enum = group_state.GroupState if kind == "state" else group_state.GroupType
+        known = {each.value.lower(): each.value for each in enum if each.value != "Unknown"}
+        found = []
+        for each in ",".join(value).split(","):
+            if each.strip().lower() not in known:
+                names = ", ".join(known.values())
+                raise click.BadParameter(f"there is no {kind} {each!r}; there are: {names}")
+            found.append(known[each.strip().lower()])
+        return tuple(dict.fromkeys(found))
+
+    return check
+
+
+def parse_topics(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Repeated, or with commas (KIP-181); behind a colon commas are between partitions."""
+    found: list[str] = []
+    for each in value:
+        found += [each] if ":" in each else [one.strip() for one in each.split(",") if one.strip()]
+    return tuple(dict.fromkeys(found))
+
+
+def complete(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Completion with what there is of this kind."""
+
+    def live(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+        from coterie.cli import completing  # noqa: PLC0415 - only while completing
+
+        return completing.names(kind, ctx, incomplete)
+
+    return live
+
+
+def selected(command: F) -> F:
+    """Adds names and the options of selection; the command gets them together, as `selection`."""
+
+    def with_selection(*args: Any, **given: Any) -> Any:
+        names = ("names", "match", "states", "types", "topics", "idle_for", "lag_over")
+        chosen = Selection(**{name: given.pop(name) for name in names})
+        doubled = next((each for each in chosen.names if chosen.names.count(each) > 1), None)
+        if doubled is not None:
+            raise click.UsageError(f"group {doubled!r} is given twice; give it once")
+        return command(*args, selection=chosen, **given)
+
+    with_selection.__name__ = command.__name__
+    with_selection.__doc__ = command.__doc__
+    with_selection.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    parameters = (
+        click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=complete("groups")),
+        click.option("--match", metavar="REGEX", callback=_regex, help="The name matches this."),
+        click.option(
+            "--state",
+            "states",
+            multiple=True,
+            metavar="STATE,...",
+            callback=_choice("state"),
+            shell_complete=complete("states"),
+            help="The group is in one of these states.",
+        ),
+        click.option(
+            "--type",
+            "types",
+            multiple=True,
+            metavar="TYPE,...",
+            callback=_choice("type"),
+            shell_complete=complete("types"),
+            help="The group is of one of these types: classic, consumer, share, streams.",
+        ),
+        click.option(
+            "--topic",
+            "topics",
+            multiple=True,
+            metavar="TOPIC[:0,1]",
+            callback=parse_topics,
+            shell_complete=complete("topics"),
+            help="The group reads this topic, or has committed in it.",
+        ),
+        click.option(
+            "--idle-for",
+            type=duration,
+            metavar="DURATION",
+            help="Its last commit is older than this, such as 30d; reads __consumer_offsets.",
+        ),
+        click.option("--lag-over", type=int, metavar="N", help="Its total lag is more than N."),
+    )
+    result: Any = with_selection
+    for parameter in reversed(parameters):
+        result = parameter(result)
+    return result  # type: ignore[no-any-return]

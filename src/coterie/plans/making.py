@@ -1,0 +1,197 @@
+"""Making plans: asks a cluster what a change would do, and changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final
+
+from coterie.client.admin import AdminClient
+from coterie.client.reset import ResetPlan, To
+from coterie.client.results import GroupOffsets, PartitionOffset, TopicPartition
+from coterie.errors import CoterieError, GroupIdNotFound
+from coterie.plans.model import Plan, PlannedGroup, PlannedOffset
+from coterie.plans.offsets_file import SavedGroup, SavedOffset, SavedOffsets
+from coterie.protocol.group_state import GroupState
+
+__all__ = [
+    "WITHOUT_MEMBERS",
+    "Scope",
+    "plan_delete",
+    "plan_delete_offsets",
+    "plan_import",
+    "plan_reset",
+    "save_offsets_of",
+]
+
+#: Partitions that a change is about: topics as a whole, and single partitions; none means all.
+Scope = Sequence[str | TopicPartition]
+
+#: What has no members can be deleted, and its offsets set.
+WITHOUT_MEMBERS: Final = frozenset({GroupState.EMPTY, GroupState.DEAD})
+
+#: A plan for one group asks a few brokers a few times; so many of them may do so at once.
+_AT_ONCE: Final = 16
+
+
+async def plan_delete(
+    admin: AdminClient, groups: Sequence[PlannedGroup], *, reason: str = ""
+) -> Plan:
+    """Delete groups as a selection found them; what they have committed becomes part of the plan."""
+    read = await admin.list_offsets([each.group for each in groups])
+    planned = tuple(
+        PlannedGroup(
+            group=each.group,
+            state=each.state,
+            type=each.type,
+            last_commit_at=each.last_commit_at,
+            lag=each.lag,
+            offsets=_committed(read.items.get(each.group)),
+            note=_delete_note(each, read.errors.get(each.group)),
+        )
+        for each in groups
+    )
+    return Plan.of("delete_groups", planned, cluster_id=admin.cluster_id, reason=reason)
+
+
+def _delete_note(group: PlannedGroup, unread: CoterieError | None) -> str:
+    if unread is not None:
+        return str(unread)
+    if group.state not in (None, *WITHOUT_MEMBERS):
+        return "it has members, and will be refused while it has"
+    return ""
+
+
+async def plan_delete_offsets(
+    admin: AdminClient, groups: Sequence[PlannedGroup], scope: Scope, *, reason: str = ""
+) -> Plan:
+    """Delete what groups have committed in some topics or partitions."""
+    read = await admin.list_offsets([each.group for each in groups])
+    planned = []
+    for each in groups:
+        found = read.items.get(each.group)
+        offsets = _committed(found, lambda partition: in_scope(partition, scope))
+        note = str(read.errors[each.group]) if each.group in read.errors else ""
+        if found is not None and not offsets:
+            note = "it has committed nothing there"
+        planned.append(_with(each, offsets or (), note))
+    return Plan.of("delete_offsets", tuple(planned), cluster_id=admin.cluster_id, reason=reason)
+
+
+async def plan_reset(
+    admin: AdminClient,
+    groups: Sequence[PlannedGroup],
+    to: To,
+    scope: Scope,
+    *,
+    reason: str = "",
+    step: Callable[[], None] = lambda: None,
+) -> Plan:
+    """Move offsets of groups. A group that cannot be moved is in the plan with the reason."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(group: PlannedGroup) -> PlannedGroup:
+        async with gate:
+            try:
+                found = await admin.plan_reset(group.group, to, topics=scope or None)
+            except CoterieError as error:
+                return _with(group, (), str(error))
+            finally:
+                step()
+        return _with(group, _moves(found), "")
+
+    planned = await asyncio.gather(*(one(group) for group in groups))
+    return Plan.of("set_offsets", tuple(planned), cluster_id=admin.cluster_id, reason=reason)
+
+
+async def plan_import(
+    admin: AdminClient, saved: SavedOffsets, scope: Scope, *, reason: str = ""
+) -> Plan:
+    """Put saved offsets back, exactly as they were: also those that the log no longer reaches."""
+    names = [each.group for each in saved.groups]
+    described = await admin.describe_groups(names)
+    read = await admin.list_offsets(names)
+    planned = []
+    for group in saved.groups:
+        seen = described.items.get(group.group)
+        now = read.items[group.group].offsets if group.group in read.items else {}
+        trouble = read.errors.get(group.group)
+        note = "" if trouble is None or isinstance(trouble, GroupIdNotFound) else str(trouble)
+        offsets = tuple(
+            _restored(each, now.get(TopicPartition(each.topic, each.partition)))
+            for each in group.offsets
+            if in_scope(TopicPartition(each.topic, each.partition), scope)
+        )
+        state, kind = (seen.state, seen.type) if seen is not None else (None, None)
+        planned.append(PlannedGroup(group.group, state, kind, offsets=offsets, note=note))
+    return Plan.of("set_offsets", tuple(planned), cluster_id=admin.cluster_id, reason=reason)
+
+
+async def save_offsets_of(
+    admin: AdminClient, groups: Collection[str], scope: Scope
+) -> tuple[SavedOffsets, dict[str, CoterieError]]:
+    """What groups have committed, for a file; and the groups of which that could not be read."""
+    read = await admin.list_offsets(groups)
+    saved = tuple(
+        SavedGroup(each.group_id, saved_offsets(_within(each.offsets, scope)))
+        for each in sorted(read, key=lambda each: each.group_id)
+    )
+    return SavedOffsets.of(saved, cluster_id=admin.cluster_id), read.errors
+
+
+def saved_offsets(
+    offsets: Iterable[tuple[TopicPartition, PartitionOffset]],
+) -> tuple[SavedOffset, ...]:
+    """Committed offsets as a file keeps them, in order."""
+    return tuple(
+        SavedOffset(key.topic, key.partition, each.offset, each.leader_epoch, each.metadata)
+        for key, each in sorted(offsets, key=lambda item: item[0])
+    )
+
+
+def in_scope(partition: TopicPartition, scope: Scope) -> bool:
+    return not scope or partition.topic in scope or partition in scope
+
+
+def _within(
+    offsets: dict[TopicPartition, PartitionOffset], scope: Scope
+) -> Iterable[tuple[TopicPartition, PartitionOffset]]:
+    return ((key, each) for key, each in offsets.items() if in_scope(key, scope))
+
+
+def _committed(
+    found: GroupOffsets | None, wanted: Callable[[TopicPartition], bool] = lambda _: True
+) -> tuple[PlannedOffset, ...] | None:
+    if found is None:
+        return None
+    return tuple(
+        PlannedOffset(key.topic, key.partition, each.offset)
+        for key, each in sorted(found.offsets.items())
+        if wanted(key)
+    )
+
+
+def _moves(plan: ResetPlan) -> tuple[PlannedOffset, ...]:
+    return tuple(
+        PlannedOffset(
+            each.partition.topic,
+            each.partition.partition,
+            each.current,
+            each.target,
+            note=each.note,
+        )
+        for each in plan.offsets
+    )
+
+
+def _restored(saved: SavedOffset, now: PartitionOffset | None) -> PlannedOffset:
+    current = None if now is None else now.offset
+    return PlannedOffset(
+        saved.topic, saved.partition, current, saved.offset, saved.leader_epoch, saved.metadata
+    )
+
+
+def _with(group: PlannedGroup, offsets: tuple[PlannedOffset, ...], note: str) -> PlannedGroup:
+    return PlannedGroup(
+        group.group, group.state, group.type, group.last_commit_at, group.lag, offsets, note
+    )
