@@ -86,6 +86,10 @@ class InvalidMessage(CoterieError):
 class UnsupportedVersion(CoterieError):
     """A value that the chosen version of a message has no place for, or a version that is not there."""
 
+    #: Where a broker is too old: the highest version that it serves, and the lowest that would do.
+    served: int | None = None
+    needed: int | None = None
+
 
 class NoBatchedFindCoordinators(UnsupportedVersion):
     """The broker cannot look up many coordinators at once; they must be looked up one by one (KIP-699)."""
@@ -113,7 +117,8 @@ class KafkaError(CoterieError):
     def __init__(self, code: ErrorCode, subject: str = "", message: str | None = None) -> None:
         self.code = code
         self.subject = subject
-        text = message or code.message
+        #: The broker's words, or Kafka's for this code.
+        self.text = text = message or code.message
         super().__init__(f"{subject}: {text} ({code.name})" if subject else f"{text} ({code.name})")
 
 

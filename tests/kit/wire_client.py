@@ -38,12 +38,19 @@ class WireClient:
 
     def ask(self, request: Request, expect: type[R], version: int | None = None) -> R:
         """Send a request, in the newest common version unless told, and wait for its answer."""
+        self.send(request, version)
+        return self.receive(expect)
+
+    def send(self, request: Request, version: int | None = None) -> None:
+        """Send a request and do not wait: some are not answered before others have done their part."""
         if version is None:
             version = self.versions(ApiKey(type(request).__key__))[-1]
-        correlation_id, data = self._in_flight.send(request, version)
+        _, data = self._in_flight.send(request, version)
         self._socket.sendall(data)
-        answered, response = self._in_flight.receive(self._read_frame())
-        assert answered == correlation_id
+
+    def receive(self, expect: type[R]) -> R:
+        """The answer to the oldest request that has none yet."""
+        _, response = self._in_flight.receive(self._read_frame())
         assert isinstance(response, expect)
         return response
 

@@ -1,0 +1,140 @@
+"""Where the tool writes: two streams that keep their order, may be closed, and are safe to look at.
+
+Java's streams swallow what cannot be written, and the tool goes on: a deletion whose report nobody reads is
+still made. On a terminal, control characters and marks that turn the writing direction are shown as
+escapes, because a group's name is anybody's choice; into a pipe or a file names go as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import IO, Final
+
+from coterie.cli.consumer_groups.java import Throwable
+
+__all__ = ["Output", "visible"]
+
+#: Marks of writing direction: they can make a line read as another one.
+_DIRECTION: Final = frozenset(
+    (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+)
+
+#: So many characters are worth a write.
+_ENOUGH: Final = 65536
+
+
+def visible(text: str) -> str:
+    """The text with every character that acts instead of showing written as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(each if _shows(each) else ascii(each)[1:-1] for each in text)
+
+
+def _shows(character: str) -> bool:
+    return character.isprintable() or (
+        # Private and unassigned characters are harmless, if perhaps not pretty.
+        character > "\x9f" and ord(character) not in _DIRECTION and character not in "\u2028\u2029"
+    )
+
+
+class Output:
+    """The tool's stdout and stderr."""
+
+    def __init__(self) -> None:
+        self._out = _Stream(sys.stdout)
+        self._err = _Stream(sys.stderr)
+        # In one file or on one terminal, lines have to come in the order in which they were written.
+        self._one_place = self._out.place is not None and self._out.place == self._err.place
+
+    @property
+    def broken(self) -> bool:
+        """Whether nobody reads what goes to stdout any more."""
+        return self._out.broken
+
+    def name(self, text: str) -> str:
+        """A name from a broker, as it may be shown on stdout."""
+        return visible(text) if self._out.terminal else text
+
+    def write(self, text: str) -> None:
+        self._out.write(text)
+
+    def line(self, text: str) -> None:
+        self._out.write(f"{text}\n")
+
+    def error(self, text: str, thrown: Throwable | None = None) -> None:
+        """Kafka's tool reports failures on stdout; only the exception goes to stderr."""
+        self.line(f"\nError: {self.name(text)}")
+        if thrown is not None:
+            for line in thrown.lines():
+                self.note(line)
+
+    def note(self, text: str) -> None:
+        """A line for stderr."""
+        if self._one_place:
+            self._out.flush()
+        self._err.write(f"{text}\n")
+
+    def about(self, text: str, group: str) -> None:
+        """A line for stderr with a group's name in it, where {} stands."""
+        self.note(text.replace("{}", visible(group) if self._err.terminal else group))
+
+    def log(self, level: str, text: str, logger: str) -> None:
+        """A line as Kafka's tools log it."""
+        import time  # noqa: PLC0415 - few runs log anything
+
+        now = time.time()
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+        self.note(f"[{stamp},{int(now * 1000) % 1000:03d}] {level} {text} ({logger})")
+
+    def close(self) -> None:
+        self._out.close()
+        self._err.close()
+
+
+class _Stream:
+    """A stream that collects what is written, and is silent once nobody listens."""
+
+    def __init__(self, file: IO[str] | None) -> None:
+        self._file = file
+        self._waiting: list[str] = []
+        self._size = 0
+        self.broken = file is None
+        self.terminal = file is not None and file.isatty()
+        self.place = _place(file)
+        if file is not None and hasattr(file, "reconfigure"):
+            # As Java does: what the terminal's encoding has no place for becomes a question mark.
+            file.reconfigure(errors="replace")
+
+    def write(self, text: str) -> None:
+        if self.broken:
+            return
+        self._waiting.append(text)
+        self._size += len(text)
+        if self._size > _ENOUGH:
+            self.flush()
+
+    def flush(self) -> None:
+        text, self._waiting, self._size = "".join(self._waiting), [], 0
+        if self._file is None or self.broken:
+            return
+        try:
+            self._file.write(text)
+            self._file.flush()
+        except (OSError, ValueError):
+            self.broken = True
+
+    def close(self) -> None:
+        self.flush()
+        if self.broken and self._file is sys.__stdout__ and self._file is not None:
+            # What Python would try to write at its own end would be an error message.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._file.fileno())
+
+
+def _place(file: IO[str] | None) -> tuple[int, int] | None:
+    try:
+        about = os.fstat(file.fileno()) if file is not None else None
+    except (OSError, ValueError, AttributeError):
+        # A stream of a test, or of a program that calls us, is no file.
+        return None
+    return None if about is None else (about.st_dev, about.st_ino)
