@@ -4,7 +4,7 @@ One `CoordinatorShard` owns the groups of one partition of `__consumer_offsets`.
 the time, the caller and a fresh member id if one is needed; records to write and answers come out. There
 is no socket, file, clock or random number in this package: the server brings them all.
 
-    outcome = shard.handle(request, context)      # or: for outcome in shard.tick(monotonic, now_ms)
+    outcome = shard.handle(request, context)      # or: for outcome in shard.tick(...)
     append(outcome.records)                       # one atomic batch
     for record in outcome.records:
         shard.replay(record.key, record.value)    # the only thing that changes durable state

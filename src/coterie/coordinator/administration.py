@@ -10,14 +10,17 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
+from coterie.coordinator.consumer import description
+from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.durable import DurableState
 from coterie.coordinator.expiration import group_tombstones
 from coterie.coordinator.group import ClassicGroup
 from coterie.coordinator.offsets import Offsets
-from coterie.coordinator.outcome import Outcome, Record
+from coterie.coordinator.outcome import Outcome, Record, TopicView
 from coterie.coordinator.rebalance import Member
 from coterie.error_codes import ErrorCode
 from coterie.protocol.group_state import GroupState, GroupType
+from coterie.protocol.messages import consumer_groups
 from coterie.protocol.messages.groups import (
     DeletableGroupResult,
     DeleteGroupsResponse,
@@ -77,6 +80,15 @@ class Administration:
             group_id=group_id,
             group_state=GroupState.DEAD.value,
         )
+
+    def describe_consumer(
+        self, group_id: str, topics: TopicView, authorized_operations: int = NO_OPERATIONS
+    ) -> consumer_groups.DescribedGroup:
+        """A group of the consumer protocol (KIP-848); any other is not found."""
+        group = self._state.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return description.describe(group, topics, authorized_operations)
+        return description.not_found(group_id, exists=group is not None)
 
     def delete(self, group_ids: Iterable[str]) -> Outcome:
         """Delete empty groups: tombstones of their offsets, then of themselves. Each is for itself."""

@@ -7,12 +7,22 @@ default is not Kafka's, the comment says why.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
-__all__ = ["GroupConfig"]
+__all__ = ["GroupConfig", "MigrationPolicy"]
 
 
-def _setting(name: str, default: int, doc: str) -> Any:
+class MigrationPolicy(StrEnum):
+    """Which groups with members may change their type while they run (KIP-848)."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+
+def _setting(name: str, default: int | StrEnum, doc: str) -> Any:
     return field(default=default, metadata={"kafka": name, "doc": doc})
 
 
@@ -36,6 +46,36 @@ class GroupConfig:
         "group.max.size",
         1_000,
         "Members of a group, those that only hold a member id counted in (KIP-389, KIP-394).",
+    )
+    consumer_session_timeout_ms: int = _setting(
+        "group.consumer.session.timeout.ms",
+        45_000,
+        "How long a member of a consumer group (KIP-848) may be silent.",
+    )
+    consumer_heartbeat_interval_ms: int = _setting(
+        "group.consumer.heartbeat.interval.ms",
+        5_000,
+        "How often members of consumer groups are told to heartbeat.",
+    )
+    # Kafka's default is 2147483647, as for group.max.size.
+    consumer_max_size: int = _setting(
+        "group.consumer.max.size", 1_000, "Members of a consumer group."
+    )
+    consumer_assignment_interval_ms: int = _setting(
+        "group.consumer.assignment.interval.ms",
+        1_000,
+        "Shortest time between two target assignments of a consumer group.",
+    )
+    consumer_regex_refresh_interval_ms: int = _setting(
+        "group.consumer.regex.refresh.interval.ms",
+        600_000,
+        "How often subscribed patterns are run again, new topics or not.",
+    )
+    consumer_migration_policy: MigrationPolicy = _setting(
+        "group.consumer.migration.policy",
+        MigrationPolicy.BIDIRECTIONAL,
+        "Which groups may change type with members in them: to consumer (upgrade), to classic"
+        " (downgrade), both (bidirectional) or none (disabled).",
     )
     # A constant in Kafka (GroupCoordinatorConfig.CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS).
     new_member_join_timeout_ms: int = _setting(
@@ -63,6 +103,16 @@ class GroupConfig:
     offsets_retention_check_interval_ms: int = _setting(
         "offsets.retention.check.interval.ms", 600_000, "How often expired offsets are looked for."
     )
+
+    @property
+    def upgrade_enabled(self) -> bool:
+        policy = self.consumer_migration_policy
+        return policy in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def downgrade_enabled(self) -> bool:
+        policy = self.consumer_migration_policy
+        return policy in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
 
     @property
     def offsets_retention_ms(self) -> int:

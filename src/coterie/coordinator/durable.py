@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from coterie.coordinator.consumer.group import CONSUMER_RECORD_TYPES, ConsumerGroup
 from coterie.coordinator.foreign import FOREIGN_TYPES, ForeignGroup
 from coterie.coordinator.group import ClassicGroup
 from coterie.coordinator.index import GroupIndex
@@ -25,17 +26,18 @@ from coterie.protocol.group_records.classic import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from coterie.protocol.group_records.consumer import ConsumerGroupMetadataKey
 from coterie.protocol.schema import RecordKey, RecordValue
 from coterie.protocol.versioned import Undecoded
 
 __all__ = ["DurableState", "Group", "TopicOffsets"]
 
-Group = ClassicGroup | ForeignGroup
+Group = ClassicGroup | ConsumerGroup | ForeignGroup
 #: Topic to partition to what was committed.
 TopicOffsets = dict[str, dict[int, OffsetCommitValue]]
 
 #: The records whose tombstone removes the whole group.
-_LIFE_RECORDS: Final = frozenset((3, 11, 17))
+_LIFE_RECORDS: Final = frozenset((11, 17))
 
 
 class DurableState:
@@ -71,7 +73,10 @@ class DurableState:
         if applier is not None and type(value) is not Undecoded:
             applier(key, value)
         elif isinstance(key, RecordKey) and not isinstance(value, Undecoded):
-            self._apply_foreign(key, value)
+            if type(key).__key__ in CONSUMER_RECORD_TYPES:
+                self._apply_consumer(key, value)
+            else:
+                self._apply_foreign(key, value)
         else:
             self.skipped += 1
 
@@ -171,6 +176,20 @@ class DurableState:
             group.rebalance = None
         self.index.place(group)
 
+    def _apply_consumer(self, key: Any, value: RecordValue | None) -> None:
+        group = self.groups.get(key.group_id)
+        if not isinstance(group, ConsumerGroup):
+            if value is None:
+                self.skipped += 1
+                return
+            group = ConsumerGroup(key.group_id)
+            self._put(group)
+        elif value is None and type(key) is ConsumerGroupMetadataKey:
+            self._remove(group)
+            return
+        self.skipped += not group.apply(key, value)
+        self.index.place(group)
+
     def _apply_foreign(self, key: Any, value: RecordValue | None) -> None:
         number = type(key).__key__
         kind = FOREIGN_TYPES[number]
@@ -204,12 +223,7 @@ class DurableState:
     def snapshot(self) -> dict[str, Any]:
         """All of it as plain values, to be compared with that of another shard."""
         return {
-            "groups": {
-                group_id: dict(group.records)
-                if isinstance(group, ForeignGroup)
-                else (group.value, group.consumer_commits, group.transactional_commits)
-                for group_id, group in self.groups.items()
-            },
+            "groups": {group_id: group.snapshot() for group_id, group in self.groups.items()},
             "offsets": {
                 group_id: {topic: dict(partitions) for topic, partitions in topics.items()}
                 for group_id, topics in self.offsets.items()

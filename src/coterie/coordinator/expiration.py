@@ -1,7 +1,8 @@
 """Offsets that nobody has used for long, and empty groups: when they go, by Kafka's rules.
 
 An offset goes a retention time after its base: for a group that has become empty, that moment; for a
-simple group, and for topics that a Stable consumer group no longer subscribes to, its commit. Nothing
+simple group, and for topics that a consumer group (KIP-848, or classic and Stable) no longer subscribes
+to, its commit. Nothing
 goes while a group rebalances (KAFKA-13636) or a transaction is open. An empty group goes with its last
 offset. Called by the shard, every offsets.retention.check.interval.ms.
 """
@@ -12,8 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from coterie.coordinator.config import GroupConfig
+from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.durable import DurableState, Group
 from coterie.coordinator.foreign import ForeignGroup
+from coterie.coordinator.group import ClassicGroup
 from coterie.coordinator.offsets import tombstone
 from coterie.coordinator.outcome import Record
 from coterie.protocol.group_records.classic import GroupMetadataKey, OffsetCommitValue
@@ -101,9 +104,9 @@ class Expiration:
 
 def group_tombstones(group: Group) -> list[Record]:
     """What deletes a group, apart from its offsets."""
-    if isinstance(group, ForeignGroup):
-        return group.tombstones()
-    return [Record(GroupMetadataKey(group=group.group_id))]
+    if isinstance(group, ClassicGroup):
+        return [Record(GroupMetadataKey(group=group.group_id))]
+    return group.tombstones()
 
 
 def _is_subscribed(group: Group, topic: str) -> bool:
@@ -113,6 +116,8 @@ def _is_subscribed(group: Group, topic: str) -> bool:
 def _base_time(group: Group) -> _BaseTime | None:
     """From when an offset's retention counts (offsetExpirationCondition); None if none may expire."""
     state = group.state
+    if isinstance(group, ConsumerGroup):
+        return _commit_time
     if isinstance(group, ForeignGroup):
         return _commit_time if state is GroupState.EMPTY else None
     if not group.protocol_type:

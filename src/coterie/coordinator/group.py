@@ -58,6 +58,10 @@ class ClassicGroup:
             return self.rebalance.protocol_type or ""
         return self.value.protocol_type if self.value is not None else ""
 
+    def snapshot(self) -> object:
+        """What the log says, as plain values."""
+        return self.value, self.consumer_commits, self.transactional_commits
+
     def membership(self) -> Rebalance:
         """The members and their rebalance, from the last record if there is no later news.
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from coterie.coordinator.config import GroupConfig
+from coterie.coordinator.consumer.classic import ClassicMembers
+from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.durable import DurableState, Group
 from coterie.coordinator.foreign import ForeignGroup
 from coterie.coordinator.group import ClassicGroup
@@ -50,12 +52,20 @@ class _Join(NamedTuple):
 class Joining:
     """Answers JoinGroup, or parks it until the join phase ends."""
 
-    __slots__ = ("_config", "_phases", "_state")
+    __slots__ = ("_classic_members", "_config", "_phases", "_state")
 
-    def __init__(self, state: DurableState, phases: Phases, config: GroupConfig) -> None:
+    def __init__(
+        self,
+        state: DurableState,
+        phases: Phases,
+        config: GroupConfig,
+        classic_members: ClassicMembers,
+    ) -> None:
         self._state = state
         self._phases = phases
         self._config = config
+        #: For groups that have become consumer groups.
+        self._classic_members = classic_members
 
     def join(self, request: JoinGroupRequest, context: RequestContext) -> Outcome:
         step = Step(context.monotonic, context.now_ms)
@@ -63,6 +73,8 @@ class Joining:
         refusal = self._refusal(request, group)
         if refusal is not None:
             return step.outcome(refusal)
+        if isinstance(group, ConsumerGroup) and group.members:
+            return self._classic_members.join(group, request, context)
         if not isinstance(group, ClassicGroup):
             group = self._new_group(request.group_id, group, step)
         rebalance = group.rebalance = group.membership()
@@ -83,11 +95,15 @@ class Joining:
             error = ErrorCode.INVALID_REQUEST
         elif isinstance(group, ForeignGroup) and not _makes_way(group):
             return _error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        elif isinstance(group, ConsumerGroup) and group.members:
+            return None
         elif request.member_id and not isinstance(group, ClassicGroup):
             error = ErrorCode.UNKNOWN_MEMBER_ID
         return _error(error, request.member_id) if error else None
 
-    def _new_group(self, group_id: str, empty: ForeignGroup | None, step: Step) -> ClassicGroup:
+    def _new_group(
+        self, group_id: str, empty: ConsumerGroup | ForeignGroup | None, step: Step
+    ) -> ClassicGroup:
         """A group begins with a record that says no more than that it exists.
 
         An empty group of another type makes way for it (maybeDeleteEmptyConsumerGroup); its offsets stay.

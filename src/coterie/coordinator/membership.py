@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from coterie.coordinator.consumer.classic import ClassicMembers
+from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.durable import DurableState
 from coterie.coordinator.group import ClassicGroup
 from coterie.coordinator.outcome import Outcome, RequestContext, Step
@@ -49,11 +51,15 @@ _HEARTBEAT_OK: Final = _HEARTBEAT_ANSWERS[ErrorCode.NONE]
 class Membership:
     """Answers the requests of members that have joined."""
 
-    __slots__ = ("_phases", "_state")
+    __slots__ = ("_classic_members", "_phases", "_state")
 
-    def __init__(self, state: DurableState, phases: Phases) -> None:
+    def __init__(
+        self, state: DurableState, phases: Phases, classic_members: ClassicMembers
+    ) -> None:
         self._state = state
         self._phases = phases
+        #: For members of the classic protocol whose group has become a consumer group.
+        self._classic_members = classic_members
 
     def _find(self, group_id: str) -> tuple[ClassicGroup, Rebalance] | None:
         """A classic group with members, or with some on their way."""
@@ -77,6 +83,8 @@ class Membership:
             if rebalance.state is GroupState.PREPARING_REBALANCE:
                 return _HEARTBEAT_ANSWERS[ErrorCode.REBALANCE_IN_PROGRESS]
             return _HEARTBEAT_OK
+        if isinstance(group, ConsumerGroup):
+            return self._classic_members.heartbeat(group, request, context)
         if not request.group_id:
             return _HEARTBEAT_ANSWERS[ErrorCode.INVALID_GROUP_ID]
         return _HEARTBEAT_ANSWERS[ErrorCode.UNKNOWN_MEMBER_ID]
@@ -85,8 +93,11 @@ class Membership:
 
     def sync(self, request: SyncGroupRequest, context: RequestContext) -> Outcome:
         step = Step(context.monotonic, context.now_ms)
-        found = self._find(request.group_id)
+        consumer = self._state.groups.get(request.group_id)
         error = _malformed(request, context.api_version)
+        if not error and isinstance(consumer, ConsumerGroup):
+            return self._classic_members.sync(consumer, request, context)
+        found = self._find(request.group_id)
         if not error:
             error = ErrorCode.UNKNOWN_MEMBER_ID if found is None else _refused(request, found[1])
         if error or found is None:
@@ -114,6 +125,9 @@ class Membership:
         step = Step(context.monotonic, context.now_ms)
         if not request.group_id:
             return step.outcome(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        consumer = self._state.groups.get(request.group_id)
+        if isinstance(consumer, ConsumerGroup):
+            return self._classic_members.leave(consumer, request, context)
         leaving = request.members
         if context.api_version < _MEMBERS_FROM:
             leaving = (MemberIdentity(member_id=request.member_id),)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from coterie.coordinator.consumer.commits import fetch_error
 from coterie.coordinator.durable import DurableState
 from coterie.coordinator.outcome import Outcome, RequestContext, TopicView
 from coterie.error_codes import ErrorCode
@@ -78,6 +79,10 @@ class OffsetFetch:
         """One group; without topics, all that it has. A group that is not known has nothing."""
         group_id = group.group_id
         known = group_id in self._state.groups
+        if known and (group.member_id is not None or group.member_epoch >= 0):
+            error = fetch_error(self._state.groups[group_id], group.member_id, group.member_epoch)
+            if error:
+                return OffsetFetchResponseGroup(group_id=group_id, error_code=error)
         unstable: dict[str, dict[int, set[int]]] = (
             self._state.transactions.topics_of(group_id) if require_stable and known else {}
         )

@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import Final
 
 from coterie.coordinator.config import GroupConfig
-from coterie.coordinator.durable import DurableState
+from coterie.coordinator.consumer.commits import PartitionCheck, commit_check, in_transaction
+from coterie.coordinator.consumer.group import ConsumerGroup
+from coterie.coordinator.durable import DurableState, Group
 from coterie.coordinator.foreign import ForeignGroup
 from coterie.coordinator.group import ClassicGroup
 from coterie.coordinator.outcome import Outcome, Record, RequestContext, Topic
@@ -67,7 +69,7 @@ class Offsets:
     # OffsetCommit
 
     def commit(self, request: OffsetCommitRequest, context: RequestContext) -> Outcome:
-        error = self._commit_error(request, context)
+        error, check = self._commit_check(request, context)
         now = context.now_ms
         retention = request.retention_time_ms
         records: list[Record] = []
@@ -78,6 +80,8 @@ class Offsets:
             for each in asked.partitions:
                 index = each.partition_index
                 code = self._partition_error(asked, topic, each, error)
+                if check is not None and not code and topic is not None:
+                    code = check(topic.topic_id, index)
                 results.append(OffsetCommitResponsePartition(index, code))
                 if code or topic is None:
                     continue
@@ -97,9 +101,21 @@ class Offsets:
             answers.append(OffsetCommitResponseTopic(asked.name, asked.topic_id, tuple(results)))
         return Outcome(tuple(records), OffsetCommitResponse(0, tuple(answers)))
 
-    def _commit_error(self, request: OffsetCommitRequest, context: RequestContext) -> int:
-        """Whether the caller may commit for the group; if it is a member, this is a sign of life."""
+    def _commit_check(
+        self, request: OffsetCommitRequest, context: RequestContext
+    ) -> tuple[int, PartitionCheck | None]:
+        """Whether the caller may commit for the group, and if need be for which partitions of it."""
         group = self._state.groups.get(request.group_id)
+        if type(group) is not ConsumerGroup:
+            return self._commit_error(group, request, context), None
+        epoch = request.generation_id_or_member_epoch
+        version = context.api_version
+        return commit_check(group, request.member_id, epoch, version=version)
+
+    def _commit_error(
+        self, group: Group | None, request: OffsetCommitRequest, context: RequestContext
+    ) -> int:
+        """The same for other groups; if the caller is a member, this is a sign of life."""
         generation = request.generation_id_or_member_epoch
         if type(group) is not ClassicGroup:
             known = context.api_version >= _GROUP_ID_NOT_FOUND_FROM
@@ -154,7 +170,7 @@ class Offsets:
 
         The topic id is left out, as in Kafka 4.3.
         """
-        error = self._transactional_error(request)
+        error, check = self._transactional_check(request)
         records: list[Record] = []
         answers: list[TxnOffsetCommitResponseTopic] = []
         for asked in request.topics:
@@ -162,6 +178,8 @@ class Offsets:
             results: list[TxnOffsetCommitResponsePartition] = []
             for each in asked.partitions:
                 code = self._partition_error(asked, topic, each, error)
+                if check is not None and not code and topic is not None:
+                    code = in_transaction(check(topic.topic_id, each.partition_index))
                 results.append(TxnOffsetCommitResponsePartition(each.partition_index, code))
                 if code:
                     continue
@@ -182,14 +200,22 @@ class Offsets:
             producer_epoch=request.producer_epoch,
         )
 
-    def _transactional_error(self, request: TxnOffsetCommitRequest) -> int:
-        if not request.group_id:
-            return ErrorCode.INVALID_GROUP_ID
-        group = self._state.groups.get(request.group_id)
-        generation = request.generation_id
+    def _transactional_check(
+        self, request: TxnOffsetCommitRequest
+    ) -> tuple[int, PartitionCheck | None]:
+        group_id, member_id = request.group_id, request.member_id
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID, None
+        group = self._state.groups.get(group_id)
+        generation, instance_id = request.generation_id, request.group_instance_id
         if isinstance(group, ClassicGroup):
-            return _classic_error(group, request.member_id, request.group_instance_id, generation)
-        return _foreign_error(group, generation, ErrorCode.ILLEGAL_GENERATION)
+            return _classic_error(group, member_id, instance_id, generation), None
+        if isinstance(group, ConsumerGroup):
+            if generation == -1 and not member_id and instance_id is None:
+                return 0, None  # a producer that does without the group's membership
+            error, check = commit_check(group, member_id, generation)
+            return in_transaction(error), check
+        return _foreign_error(group, generation, ErrorCode.ILLEGAL_GENERATION), None
 
     # OffsetDelete
 
@@ -217,7 +243,7 @@ class Offsets:
         if group.state is not GroupState.EMPTY and (
             isinstance(group, ForeignGroup) or group.protocol_type != "consumer"
         ):
-            # We cannot tell what such members read. A KIP-848 group could be asked, once we run those.
+            # We cannot tell what such members read.
             return ErrorCode.NON_EMPTY_GROUP
         return ErrorCode.NONE
 
@@ -230,7 +256,7 @@ class Offsets:
     ) -> list[OffsetDeleteResponsePartition]:
         group = self._state.groups[group_id]
         topic = context.topics.by_name(asked.name)
-        subscribed = isinstance(group, ClassicGroup) and group.is_subscribed_to(asked.name)
+        subscribed = not isinstance(group, ForeignGroup) and group.is_subscribed_to(asked.name)
         committed = self._state.offsets.get(group_id, {}).get(asked.name, {})
         results: list[OffsetDeleteResponsePartition] = []
         for each in asked.partitions:
@@ -322,7 +348,7 @@ def _classic_error(
     return 0 if generation == rebalance.generation else ErrorCode.ILLEGAL_GENERATION
 
 
-def _foreign_error(group: ForeignGroup | None, generation: int, missing: ErrorCode) -> int:
+def _foreign_error(group: Group | None, generation: int, missing: ErrorCode) -> int:
     """For a group that is not classic, or not there: without members anyone may commit.
 
     A commit from outside makes a simple group where there was none.

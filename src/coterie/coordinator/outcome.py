@@ -5,7 +5,7 @@ Nothing here decides anything. `Step` is how handlers inside this package collec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -49,6 +49,13 @@ class Topic(msgspec.Struct, frozen=True, gc=False):
 
 class TopicView(Protocol):
     """The topics of the cluster, as the server knows them at this moment."""
+
+    @property
+    def version(self) -> int:
+        """Grows whenever a topic is created, deleted or gets more partitions, across restarts too."""
+        ...
+
+    def names(self) -> Iterable[str]: ...
 
     def by_name(self, name: str, /) -> Topic | None: ...
 

@@ -28,6 +28,7 @@ from coterie.protocol.messages.membership import JoinGroupResponse, SyncGroupRes
 
 __all__ = [
     "GROUP_METADATA_VERSION",
+    "MemberSubject",
     "Phases",
     "Reason",
     "Subject",
@@ -55,6 +56,13 @@ class Reason(Enum):
     SYNC = "sync"
     #: The time until offsets are looked through for expired ones.
     EXPIRATION = "expiration"
+    #: A consumer group's member: its session, the time to give up partitions, to join and to sync again.
+    CONSUMER_SESSION = "consumer session"
+    CONSUMER_REBALANCE = "consumer rebalance"
+    CONSUMER_JOIN = "consumer join"
+    CONSUMER_SYNC = "consumer sync"
+    #: No end but a beginning: the patterns of a consumer group are to be run.
+    CONSUMER_REGEX = "consumer regex"
 
 
 class Subject(NamedTuple):
@@ -65,6 +73,16 @@ class Subject(NamedTuple):
     member_id: str = ""
 
 
+class MemberSubject(NamedTuple):
+    """The same for consumer groups, whose deadlines outlive the object that is the group."""
+
+    reason: Reason
+    group_id: str
+    member_id: str = ""
+    #: For CONSUMER_REBALANCE: the epoch that the member is to leave by then.
+    epoch: int = 0
+
+
 class Phases:
     """Moves the groups of a shard through their rebalances."""
 
@@ -73,7 +91,7 @@ class Phases:
     def __init__(self, state: DurableState, config: GroupConfig) -> None:
         self._state = state
         self._config = config
-        self.timers: Timers[Subject] = Timers()
+        self.timers: Timers[Subject | MemberSubject] = Timers()
 
     # The join phase
 
@@ -230,7 +248,8 @@ class Phases:
         self, group: ClassicGroup, rebalance: Rebalance, member_id: str, at: float
     ) -> None:
         """Keep a place for a member id that its client has to come back with (KIP-394)."""
-        deadline = Deadline(Subject(Reason.PENDING_MEMBER, group, member_id))
+        subject = Subject(Reason.PENDING_MEMBER, group, member_id)
+        deadline: Deadline[Subject | MemberSubject] = Deadline(subject)
         rebalance.pending_joins[member_id] = deadline
         self.timers.schedule(deadline, at)
 
@@ -260,7 +279,7 @@ class Phases:
         if group.rebalance is not None and group.rebalance.is_idle():
             group.rebalance = None
 
-    def _cancel(self, deadline: Deadline[Subject] | None) -> None:
+    def _cancel(self, deadline: Deadline[Subject | MemberSubject] | None) -> None:
         if deadline is not None:
             self.timers.cancel(deadline)
 

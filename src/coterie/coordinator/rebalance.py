@@ -171,7 +171,7 @@ class Rebalance:
                 protocols=(protocol,),
                 assignment=each.assignment,
             )
-            self._enter(member)
+            self.enter(member)
         if value.leader in self.members:
             self.leader = value.leader
         if self.members:
@@ -185,10 +185,11 @@ class Rebalance:
         """Let in a member whose JoinGroup is parked; the first decides the protocol's type, and leads."""
         if not self.members:
             self.protocol_type = protocol_type
-        self._enter(member)
+        self.enter(member)
         self.awaiting_joins += 1
 
-    def _enter(self, member: Member) -> None:
+    def enter(self, member: Member) -> None:
+        """A member that waits for nothing: from the log, or from a group of the other protocol."""
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         if self.leader is None:

@@ -13,6 +13,13 @@ from typing import Any, Final
 
 from coterie.coordinator.administration import NO_OPERATIONS, Administration
 from coterie.coordinator.config import GroupConfig
+from coterie.coordinator.consumer.classic import ClassicMembers
+from coterie.coordinator.consumer.deadlines import Deadlines
+from coterie.coordinator.consumer.fencing import Fencing
+from coterie.coordinator.consumer.group import ConsumerGroup
+from coterie.coordinator.consumer.heartbeat import Heartbeats
+from coterie.coordinator.consumer.migration import Migration
+from coterie.coordinator.consumer.progress import Progress
 from coterie.coordinator.durable import DurableState
 from coterie.coordinator.expiration import Expiration, RetentionClock
 from coterie.coordinator.group import ClassicGroup
@@ -21,10 +28,16 @@ from coterie.coordinator.membership import Membership
 from coterie.coordinator.offset_fetch import TOPIC_IDS_FROM, OffsetFetch
 from coterie.coordinator.offsets import Offsets
 from coterie.coordinator.outcome import Outcome, RequestContext, Step, TopicView
-from coterie.coordinator.phases import Phases, Reason, Subject
+from coterie.coordinator.phases import MemberSubject, Phases, Reason, Subject
 from coterie.coordinator.timers import Deadline
 from coterie.error_codes import ErrorCode
 from coterie.protocol.codec import encode_element
+from coterie.protocol.messages import consumer_groups
+from coterie.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+)
 from coterie.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribedGroup,
@@ -73,6 +86,7 @@ class CoordinatorShard:
         "_config",
         "_expiration",
         "_expiration_deadline",
+        "_fencing",
         "_fetch",
         "_handlers",
         "_offsets",
@@ -94,12 +108,20 @@ class CoordinatorShard:
         self.fetch_offsets = self._fetch.fetch
         self._administration = Administration(self._state, self._offsets)
         self._expiration = Expiration(self._state, config)
-        self._expiration_deadline = Deadline(Subject(Reason.EXPIRATION))
+        self._expiration_deadline: Deadline[Subject | MemberSubject] = Deadline(
+            Subject(Reason.EXPIRATION)
+        )
         self._clock = RetentionClock(0.0, 0)
         self._answers: dict[tuple[type[Response], str, int, int], bytes] = {}
         self._serving = False
-        joining = Joining(self._state, self._phases, config)
-        membership = Membership(self._state, self._phases)
+        deadlines = Deadlines(self._phases.timers)
+        progress = Progress(config, deadlines)
+        migration = Migration(self._state, config, self._phases, progress, deadlines)
+        self._fencing = Fencing(self._state, progress, migration, deadlines)
+        heartbeats = Heartbeats(self._state, config, progress, self._fencing, migration)
+        classic_members = ClassicMembers(config, progress, self._fencing, migration, deadlines)
+        joining = Joining(self._state, self._phases, config, classic_members)
+        membership = Membership(self._state, self._phases, classic_members)
         self._handlers: dict[type[Request], Callable[[Any, RequestContext], Outcome]] = {
             OffsetCommitRequest: self._offsets.commit,
             HeartbeatRequest: membership.heartbeat,
@@ -109,6 +131,8 @@ class CoordinatorShard:
             OffsetFetchRequest: self._fetch.handle,
             OffsetDeleteRequest: self._offsets.delete,
             TxnOffsetCommitRequest: self._offsets.commit_in_transaction,
+            ConsumerGroupHeartbeatRequest: heartbeats.handle,
+            ConsumerGroupDescribeRequest: self._describe_consumers,
             ListGroupsRequest: self._list,
             DescribeGroupsRequest: self._describe,
             DeleteGroupsRequest: self._delete,
@@ -136,6 +160,12 @@ class CoordinatorShard:
         """One classic group, or that there is none."""
         return self._administration.describe(group_id, version, authorized_operations)
 
+    def describe_consumer_group(
+        self, group_id: str, topics: TopicView, authorized_operations: int = NO_OPERATIONS
+    ) -> consumer_groups.DescribedGroup:
+        """One group of the consumer protocol (KIP-848), or that there is none."""
+        return self._administration.describe_consumer(group_id, topics, authorized_operations)
+
     def describe_encoded(
         self, group_id: str, version: int, authorized_operations: int = NO_OPERATIONS
     ) -> bytes:
@@ -162,9 +192,9 @@ class CoordinatorShard:
         """What a group has committed, as an element of an OffsetFetchResponse.
 
         All of its offsets, as tools ask for them, are kept like a description. With topic ids they are
-        not: those belong to the topics of the moment.
+        not: those belong to the topics of the moment. Neither for a member, whose epoch is to be checked.
         """
-        keep = group.topics is None and version < TOPIC_IDS_FROM
+        keep = group.topics is None and version < TOPIC_IDS_FROM and group.member_id is None
         key = (OffsetFetchResponse, group.group_id, version, require_stable)
         known = self._answers.get(key) if keep else None
         if known is None:
@@ -194,6 +224,14 @@ class CoordinatorShard:
         groups = tuple(self.describe_group(each, context.api_version) for each in request.groups)
         return Outcome(response=DescribeGroupsResponse(groups=groups))
 
+    def _describe_consumers(
+        self, request: ConsumerGroupDescribeRequest, context: RequestContext
+    ) -> Outcome:
+        groups = tuple(
+            self.describe_consumer_group(each, context.topics) for each in request.group_ids
+        )
+        return Outcome(response=ConsumerGroupDescribeResponse(groups=groups))
+
     def _delete(self, request: DeleteGroupsRequest, _: RequestContext) -> Outcome:
         return self.delete_groups(request.groups_names)
 
@@ -203,7 +241,7 @@ class CoordinatorShard:
         """When to call `tick` next, in seconds of the monotonic clock; None before the load is done."""
         return self._phases.timers.next_deadline()
 
-    def tick(self, monotonic: float, now_ms: int) -> Iterator[Outcome]:
+    def tick(self, monotonic: float, now_ms: int, topics: TopicView) -> Iterator[Outcome]:
         """Whatever is due, one outcome after the other.
 
         An iterator, because each outcome is to be written and replayed before the next is asked for.
@@ -215,7 +253,10 @@ class CoordinatorShard:
                 yield from self._expire(monotonic, now_ms)
                 continue
             step = Step(monotonic, now_ms)
-            self._phases.fire(subject, step)
+            if isinstance(subject, MemberSubject):
+                self._fencing.fire(subject, topics, step)
+            else:
+                self._phases.fire(subject, step)
             if step.records or step.released:
                 yield step.outcome()
 
@@ -273,6 +314,8 @@ class CoordinatorShard:
         self._schedule_expiration(monotonic)
         step = Step(monotonic, now_ms)
         for group in self._state.groups.values():
+            if isinstance(group, ConsumerGroup):
+                self._fencing.loaded(group, monotonic)
             if (
                 not isinstance(group, ClassicGroup)
                 or group.value is None

@@ -301,7 +301,8 @@ class GroupService:
         self._timer, self._timer_at = None, float("inf")
         for hosted in list(self._shards.values()):
             if hosted.loaded:
-                for outcome in hosted.shard.tick(clock.monotonic(), clock.now_ms()):
+                now, topics = clock.now_ms(), self._broker.cluster.metadata
+                for outcome in hosted.shard.tick(clock.monotonic(), now, topics):
                     self.settle(hosted, outcome)
                 self._schedule(hosted.shard)
 

@@ -63,6 +63,7 @@ class _Saved(msgspec.Struct):
     cluster_id: str
     topics: list[TopicMetadata] = []
     next_producer_id: int = 0
+    version: int = 0
 
 
 class ClusterMetadata:
@@ -80,6 +81,8 @@ class ClusterMetadata:
         )
         self.cluster_id = state.cluster_id
         self.next_producer_id = state.next_producer_id
+        #: Grows with every topic that is created, deleted or extended (what Kafka's image offset is for).
+        self.version = state.version
         self._new_uuid = new_uuid
         self._save = save
         self._topics = {topic.name: topic for topic in state.topics}
@@ -106,6 +109,9 @@ class ClusterMetadata:
 
     # The coordinator's view.
 
+    def names(self) -> list[str]:
+        return list(self._topics)
+
     def by_name(self, name: str, /) -> TopicForCoordinator | None:
         view = self._views.get(name)
         if view is None and (topic := self._topics.get(name)) is not None:
@@ -128,18 +134,21 @@ class ClusterMetadata:
         )
         self._topics[name] = topic
         self._by_id[topic.uuid] = topic
+        self.version += 1
         self.save()
         return topic
 
     def add_partitions(self, topic: TopicMetadata, leaders: list[int]) -> None:
         topic.partitions += [PartitionMetadata(leader, leader, home=leader) for leader in leaders]
         self._views.pop(topic.name, None)
+        self.version += 1
         self.save()
 
     def remove_topic(self, name: str) -> TopicMetadata:
         topic = self._topics.pop(name)
         del self._by_id[topic.uuid]
         self._views.pop(name, None)
+        self.version += 1
         self.save()
         return topic
 
@@ -155,7 +164,8 @@ class ClusterMetadata:
         self._save_state(block_end)
 
     def _save_state(self, next_producer_id: int) -> None:
-        state = _Saved(self.cluster_id, list(self._topics.values()), next_producer_id)
+        topics = list(self._topics.values())
+        state = _Saved(self.cluster_id, topics, next_producer_id, self.version)
         self._save(msgspec.json.format(msgspec.json.encode(state), indent=1))
 
 

@@ -143,7 +143,7 @@ class Stage:
         deadline = self._shard.next_deadline() or 0.0
         due = deadline if math.ceil(deadline * 1000) <= self.now_ms else 0.0
         monotonic = max(self.now_ms / 1000, due)
-        for outcome in self._shard.tick(monotonic, self.now_ms):
+        for outcome in self._shard.tick(monotonic, self.now_ms, self._view):
             self._settle(outcome)
         self.stir()
 

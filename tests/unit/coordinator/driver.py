@@ -58,10 +58,18 @@ R = TypeVar("R", bound=Response)
 
 
 class Topics:
-    """A TopicView over a list."""
+    """A TopicView over a list, which a test may put another in the place of."""
 
-    def __init__(self, *topics: Topic) -> None:
+    def __init__(self, *topics: Topic, version: int = 1) -> None:
         self._topics = topics
+        self.version = version
+
+    def names(self) -> list[str]:
+        return [each.name for each in self._topics]
+
+    def changed(self, *topics: Topic) -> Topics:
+        """The topics after some change."""
+        return Topics(*topics, version=self.version + 1)
 
     def by_name(self, name: str, /) -> Topic | None:
         return next((each for each in self._topics if each.name == name), None)
@@ -201,7 +209,7 @@ class Driver:
             part = (max(at, self.monotonic) - (end - seconds)) / seconds if seconds else 1.0
             self.monotonic = max(at, self.monotonic)
             self.now_ms = start_ms + round(wall * 1000 * part)
-            for outcome in self.shard.tick(self.monotonic, self.now_ms):
+            for outcome in self.shard.tick(self.monotonic, self.now_ms, self.topics):
                 self.apply(outcome)
                 outcomes.append(outcome)
         self.monotonic = end

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.coordinator.consumer.group import CONSUMER_RECORD_TYPES
 from coterie.coordinator.foreign import FOREIGN_TYPES, ForeignGroup
 from coterie.error_codes import ErrorCode
 from coterie.protocol.group_records import record_types
 from coterie.protocol.group_records.classic import GroupMetadataKey, GroupMetadataValue
-from coterie.protocol.group_records.consumer import (
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
-    ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataValue,
-)
 from coterie.protocol.group_records.share import (
     ShareGroupMemberMetadataKey,
     ShareGroupMemberMetadataValue,
     ShareGroupMetadataKey,
     ShareGroupMetadataValue,
+)
+from coterie.protocol.group_records.streams import (
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupMemberMetadataValue,
+    StreamsGroupMetadataKey,
+    StreamsGroupMetadataValue,
+    StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTargetAssignmentMetadataValue,
 )
 from coterie.protocol.messages.groups import ListGroupsRequest
 from coterie.protocol.messages.membership import MemberIdentity
@@ -32,23 +33,23 @@ from tests.unit.coordinator.test_offsets import delete
 from tests.unit.coordinator.test_transactions import commit as commit_in_transaction
 
 E = ErrorCode
-GROUP = ConsumerGroupMetadataKey(group_id="group")
-MEMBER = ConsumerGroupMemberMetadataKey(group_id="group", member_id="m")
-TARGET = ConsumerGroupTargetAssignmentMetadataKey(group_id="group")
-CURRENT = ConsumerGroupCurrentMemberAssignmentKey(group_id="group", member_id="m")
+GROUP = StreamsGroupMetadataKey(group_id="group")
+MEMBER = StreamsGroupMemberMetadataKey(group_id="group", member_id="m")
+TARGET = StreamsGroupTargetAssignmentMetadataKey(group_id="group")
+CURRENT = StreamsGroupCurrentMemberAssignmentKey(group_id="group", member_id="m")
 
 
 @pytest.fixture
 def driver() -> Driver:
-    """An empty consumer group with an offset."""
+    """An empty streams group with an offset."""
     driver = Driver()
-    driver.replay(GROUP, ConsumerGroupMetadataValue(epoch=1))
+    driver.replay(GROUP, StreamsGroupMetadataValue(epoch=1))
     driver.commit(5)
     return driver
 
 
 def add_member(driver: Driver) -> None:
-    driver.replay(MEMBER, ConsumerGroupMemberMetadataValue(client_id="c"))
+    driver.replay(MEMBER, StreamsGroupMemberMetadataValue(client_id="c"))
 
 
 def listed(driver: Driver) -> tuple[str, str, str]:
@@ -57,23 +58,23 @@ def listed(driver: Driver) -> tuple[str, str, str]:
 
 
 def test_every_known_type_of_record_belongs_to_a_group() -> None:
-    assert FOREIGN_TYPES.keys() | {0, 1, 2} == record_types().keys()
+    assert FOREIGN_TYPES.keys() | CONSUMER_RECORD_TYPES | {0, 1, 2} == record_types().keys()
 
 
-def test_states_of_a_consumer_group(driver: Driver) -> None:
-    assert listed(driver) == ("consumer", "Empty", "consumer")
+def test_states_of_a_streams_group(driver: Driver) -> None:
+    assert listed(driver) == ("streams", "Empty", "streams")
     add_member(driver)
-    assert listed(driver) == ("consumer", "Assigning", "consumer")
-    driver.replay(TARGET, ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=1))
-    driver.replay(CURRENT, ConsumerGroupCurrentMemberAssignmentValue(member_epoch=0))
-    assert listed(driver) == ("consumer", "Reconciling", "consumer")
-    driver.replay(CURRENT, ConsumerGroupCurrentMemberAssignmentValue(member_epoch=1, state=1))
-    assert listed(driver) == ("consumer", "Reconciling", "consumer")
-    driver.replay(CURRENT, ConsumerGroupCurrentMemberAssignmentValue(member_epoch=1))
-    assert listed(driver) == ("consumer", "Stable", "consumer")
+    assert listed(driver) == ("streams", "Assigning", "streams")
+    driver.replay(TARGET, StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=1))
+    driver.replay(CURRENT, StreamsGroupCurrentMemberAssignmentValue(member_epoch=0))
+    assert listed(driver) == ("streams", "Reconciling", "streams")
+    driver.replay(CURRENT, StreamsGroupCurrentMemberAssignmentValue(member_epoch=1, state=2))
+    assert listed(driver) == ("streams", "Reconciling", "streams")
+    driver.replay(CURRENT, StreamsGroupCurrentMemberAssignmentValue(member_epoch=1, state=1))
+    assert listed(driver) == ("streams", "Stable", "streams")
     driver.replay(CURRENT)
     driver.replay(MEMBER)
-    assert listed(driver) == ("consumer", "Empty", "consumer")
+    assert listed(driver) == ("streams", "Empty", "streams")
 
 
 def test_a_share_group() -> None:
@@ -91,14 +92,14 @@ def test_a_share_group() -> None:
 
 
 def test_it_is_deleted_when_it_is_empty(driver: Driver) -> None:
-    driver.replay(TARGET, ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=1))
+    driver.replay(TARGET, StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=1))
     add_member(driver)
     outcome = driver.shard.delete_groups(["group"])
     assert outcome.response.results[0].error_code == E.NON_EMPTY_GROUP  # type: ignore[union-attr]
     driver.replay(MEMBER)
     outcome = driver.shard.delete_groups(["group"])
-    # As Kafka: offsets, then the target (6), then what the group lives by (3).
-    assert [type(record.key).__key__ for record in outcome.records] == [1, 6, 3]
+    # As Kafka: offsets, then the target (20), then what the group lives by (17).
+    assert [type(record.key).__key__ for record in outcome.records] == [1, 20, 17]
     driver.apply(outcome)
     assert driver.shard.durable_state()["groups"] == {}
     assert driver.shard.durable_state()["offsets"] == {}
@@ -143,7 +144,7 @@ def test_an_empty_one_makes_way_for_a_classic_group(driver: Driver) -> None:
     before = len(driver.log)
     driver.form()
     keys = [type(key).__key__ for key, _ in driver.written()[before:]]  # type: ignore[union-attr]
-    assert keys == [3, 2, 2]
+    assert keys == [17, 2, 2]
     assert listed(driver) == ("consumer", "Stable", "classic")
     assert driver.fetched() == {("orders", 0): 5}  # offsets stay
     check_live_equals_replay(driver.shard, driver.log, driver.config)
@@ -152,7 +153,7 @@ def test_an_empty_one_makes_way_for_a_classic_group(driver: Driver) -> None:
 def test_a_later_record_decides_the_type(driver: Driver) -> None:
     driver.replay(GroupMetadataKey(group="group"), GroupMetadataValue(generation=4))
     assert listed(driver)[2] == "classic"
-    driver.replay(GROUP, ConsumerGroupMetadataValue(epoch=5))
-    assert listed(driver)[2] == "consumer"
+    driver.replay(GROUP, StreamsGroupMetadataValue(epoch=5))
+    assert listed(driver)[2] == "streams"
     driver.replay(GroupMetadataKey(group="group"))  # about the classic group that is not there
     assert isinstance(driver.shard._state.groups["group"], ForeignGroup)

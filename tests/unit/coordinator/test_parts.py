@@ -198,6 +198,12 @@ def test_the_index_lists_each_group_once() -> None:
 def test_settings_are_kafkas() -> None:
     ours = {each.metadata["kafka"]: each.default for each in fields(GroupConfig)}
     kafka = {
+        "group.consumer.assignment.interval.ms": 1000,
+        "group.consumer.heartbeat.interval.ms": 5000,
+        "group.consumer.max.size": 2147483647,
+        "group.consumer.migration.policy": "bidirectional",
+        "group.consumer.regex.refresh.interval.ms": 600000,
+        "group.consumer.session.timeout.ms": 45000,
         "group.initial.rebalance.delay.ms": 3000,
         "group.max.session.timeout.ms": 1800000,
         "group.max.size": 2147483647,
@@ -207,7 +213,7 @@ def test_settings_are_kafkas() -> None:
         "offsets.retention.minutes": 10080,
     }
     named_by_kafka = {k: v for k, v in ours.items() if not k.startswith("coterie.")}
-    assert named_by_kafka == kafka | {"group.max.size": 1000}
+    assert named_by_kafka == kafka | {"group.max.size": 1000, "group.consumer.max.size": 1000}
     assert all(each.metadata["doc"] for each in fields(GroupConfig))
     assert GroupConfig().offsets_retention_ms == 7 * 86_400_000
 

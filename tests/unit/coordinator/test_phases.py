@@ -316,7 +316,7 @@ def test_an_unloaded_shard_expires_nothing_more(driver: Driver) -> None:
         driver.commit(group_id=f"group-{number}")
     driver.monotonic += 8 * 86_400
     driver.now_ms += 8 * 86_400_000
-    outcomes = driver.shard.tick(driver.monotonic, driver.now_ms)
+    outcomes = driver.shard.tick(driver.monotonic, driver.now_ms, driver.topics)
     assert next(outcomes).records
     assert driver.shard.unload() == ()
     assert list(outcomes) == []

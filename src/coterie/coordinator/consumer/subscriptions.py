@@ -1,0 +1,136 @@
+"""What the members of a group subscribe to, by name and by pattern, and what of it exists.
+
+Patterns are RE2, as Kafka's; the package that runs them is loaded when the first one comes. Pure; used by
+the handlers of this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from coterie.coordinator.consumer.group import ConsumerGroup, count
+from coterie.coordinator.consumer.member import Member
+from coterie.coordinator.consumer.metadata_hash import group_hash
+from coterie.coordinator.consumer.refusal import Refused
+from coterie.coordinator.outcome import TopicView
+from coterie.error_codes import ErrorCode
+from coterie.protocol.types import Uuid
+
+__all__ = [
+    "Subscriptions",
+    "check_regex",
+    "matching_topics",
+    "subscribed_names",
+    "subscribed_topics",
+]
+
+#: What RE2 says of a pattern, and what the Java port of it in Kafka says of the same.
+_JAVA_WORDS: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "trailing \\": "trailing backslash at end of expression",
+    "invalid named capture group": "invalid named capture",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+}
+
+
+class Subscriptions:
+    """The subscriptions of a group as they are, or as they would be with some members changed."""
+
+    __slots__ = ("_names", "_regexes", "members", "regex_counts")
+
+    def __init__(self, group: ConsumerGroup) -> None:
+        self._names = dict(group.topic_counts)
+        self.regex_counts = dict(group.regex_counts)
+        self._regexes = {pattern: value.topics for pattern, value in group.regexes.items()}
+        self.members = len(group.members)
+
+    def change(self, old: Member | None, new: Member | None) -> Subscriptions:
+        """One member comes, changes or goes; who takes a static member's place replaces it."""
+        for member, by in ((old, -1), (new, 1)):
+            if member is not None:
+                self.members += by
+                for name in member.topic_names:
+                    count(self._names, name, by)
+                if member.regex:
+                    count(self.regex_counts, member.regex, by)
+        return self
+
+    def resolve(self, pattern: str, topics: tuple[str, ...]) -> None:
+        """A pattern was found to match these topics."""
+        self._regexes[pattern] = topics
+
+    def is_homogeneous(self) -> bool:
+        """Whether all members subscribe to the same topics, in the same way (Kafka's subscriptionType)."""
+        if self.regex_counts:
+            same = len(self.regex_counts) == 1 and not self._names
+            return same and self.members in self.regex_counts.values()
+        return all(each == self.members for each in self._names.values())
+
+    def metadata_hash(self, topics: TopicView) -> int:
+        names = set(self._names)
+        for pattern in self.regex_counts:
+            names.update(self._regexes.get(pattern, ()))
+        return group_hash(names, topics)
+
+
+def subscribed_names(group: ConsumerGroup, member: Member) -> tuple[str, ...]:
+    """The topics that a member subscribes to; a pattern that was not run yet matches none."""
+    resolved = group.regexes.get(member.regex) if member.regex else None
+    if resolved is None:
+        return member.topic_names
+    if not member.topic_names:
+        return resolved.topics
+    return tuple(sorted({*member.topic_names, *resolved.topics}))
+
+
+def subscribed_topics(names: Iterable[str], topics: TopicView) -> tuple[Uuid, ...]:
+    """Those of the topics that exist."""
+    found = (topics.by_name(name) for name in names)
+    return tuple([topic.topic_id for topic in found if topic is not None])
+
+
+def check_regex(pattern: str) -> None:
+    """Refuse what RE2 cannot read."""
+    import re2  # noqa: PLC0415 - only groups with patterns need it
+
+    try:
+        re2.compile(pattern, _options())
+    except re2.error as error:
+        said = error.args[0] if error.args else ""
+        text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        reason = text.split(": ", maxsplit=1)[0]
+        raise Refused(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: "
+            f"{_JAVA_WORDS.get(reason, reason)}.",
+        ) from None
+
+
+def matching_topics(patterns: Iterable[str], topics: TopicView) -> dict[str, tuple[str, ...]]:
+    """For each pattern the names that it matches as a whole, sorted; one that cannot be read has none."""
+    import re2  # noqa: PLC0415 - only groups with patterns need it
+
+    names = sorted(topics.names())
+    found: dict[str, tuple[str, ...]] = {}
+    for pattern in patterns:
+        try:
+            compiled = re2.compile(pattern, _options())
+        except re2.error:
+            found[pattern] = ()
+        else:
+            found[pattern] = tuple([name for name in names if compiled.fullmatch(name)])
+    return found
+
+
+def _options() -> object:
+    """RE2's defaults, without its habit of writing to stderr."""
+    import re2  # noqa: PLC0415 - only groups with patterns need it
+
+    options = re2.Options()
+    options.log_errors = False
+    return options

@@ -1,0 +1,108 @@
+"""The target assignment of a group: made anew by an assignor when the group has changed.
+
+Kafka's TargetAssignmentBuilder. Pure: the group as it is and the member that changed in, records out.
+Called by coterie.coordinator.consumer.heartbeat and `classic`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from coterie.coordinator.consumer.assignment import GroupSpec, MemberSpec, Partitions
+from coterie.coordinator.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR
+from coterie.coordinator.consumer.group import ConsumerGroup, count
+from coterie.coordinator.consumer.member import Member
+from coterie.coordinator.consumer.records import target_metadata_record, target_record
+from coterie.coordinator.consumer.subscriptions import subscribed_names
+from coterie.coordinator.outcome import Record, TopicView
+from coterie.protocol.types import Uuid
+
+__all__ = ["Change", "may_assign", "new_target", "preferred_assignor"]
+
+_NOTHING: Final[Partitions] = {}
+
+
+class Change(NamedTuple):
+    """A member as it was, if it was, and as it will be; `replaced` is whose place it takes."""
+
+    old: Member | None
+    new: Member
+    replaced: Member | None = None
+
+
+def may_assign(group: ConsumerGroup, interval_ms: int, now_ms: int) -> bool:
+    """Whether the last target is old enough (group.consumer.assignment.interval.ms, KIP-1263)."""
+    since = group.target_timestamp
+    return since == 0 or interval_ms == 0 or now_ms >= since + interval_ms
+
+
+def preferred_assignor(group: ConsumerGroup, change: Change | None = None) -> str:
+    """The assignor that most members ask for; those who ask for none do not count."""
+    counts = dict(group.assignors)
+    if change is not None:
+        for member, by in ((change.old or change.replaced, -1), (change.new, 1)):
+            if member is not None and member.metadata.server_assignor is not None:
+                count(counts, member.metadata.server_assignor, by)
+    return max(counts, key=counts.__getitem__) if counts else DEFAULT_ASSIGNOR
+
+
+def new_target(
+    group: ConsumerGroup,
+    change: Change,
+    epoch: int,
+    *,
+    homogeneous: bool,
+    now_ms: int,
+    topics: TopicView,
+) -> tuple[list[Record], Partitions]:
+    """A target for an epoch: records of what is new in it, and the part of the member that changed."""
+    spec = _spec(group, change, topics, homogeneous=homogeneous)
+    assigned = ASSIGNORS[preferred_assignor(group, change)](spec)
+    records = [
+        target_record(group.group_id, member_id, assigned.get(member_id, _NOTHING))
+        for member_id in spec.members
+        if assigned.get(member_id, _NOTHING) != group.target.get(member_id)
+    ]
+    records.append(target_metadata_record(group.group_id, epoch, now_ms))
+    return records, assigned.get(change.new.member_id, _NOTHING)
+
+
+def _spec(
+    group: ConsumerGroup, change: Change, topics: TopicView, *, homogeneous: bool
+) -> GroupSpec:
+    members = {**group.members, change.new.member_id: change.new}
+    if change.replaced is not None:
+        members.pop(change.replaced.member_id, None)
+    resolved = _Resolver(topics)
+    specs = {
+        member_id: MemberSpec(
+            member.instance_id,
+            resolved.ids(subscribed_names(group, member)),
+            group.target_of(member),
+        )
+        for member_id, member in members.items()
+    }
+    return GroupSpec(specs, resolved.partitions, homogeneous)
+
+
+class _Resolver:
+    """From names to topics that exist; members of a group mostly subscribe to the same."""
+
+    def __init__(self, topics: TopicView) -> None:
+        self._topics = topics
+        self._known: dict[tuple[str, ...], tuple[Uuid, ...]] = {}
+        self.partitions: dict[Uuid, int] = {}
+
+    def ids(self, names: tuple[str, ...]) -> tuple[Uuid, ...]:
+        known = self._known.get(names)
+        if known is None:
+            known = self._known[names] = tuple(self._resolve(names))
+        return known
+
+    def _resolve(self, names: Iterable[str]) -> Iterable[Uuid]:
+        for name in names:
+            topic = self._topics.by_name(name)
+            if topic is not None:
+                self.partitions[topic.topic_id] = topic.partitions
+                yield topic.topic_id
