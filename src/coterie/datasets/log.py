@@ -174,11 +174,7 @@ def _rows(
         batch = commits(chunk, _in_time(chunk, chunk.data_rows(), query), needed, outcomes)
     else:
         batch = group_events(chunk, _in_time(chunk, chunk.data_rows(), query), needed)
-    names = batch.schema.names
-    topic = batch.column("topic") if "topic" in names else None
-    mask = (
-        query.selection.filter_log(batch.column("group_id"), topic) if "group_id" in names else None
-    )
+    mask = query.selection.filter_log(batch)
     if mask is not None:
         batch = batch.filter(mask)
     return batch if needed is schema else batch.select(schema.names)
@@ -188,7 +184,7 @@ def _with_filtered(schema: pa.Schema, query: LogQuery) -> pa.Schema:
     """The columns to decode: those that are wanted, and those that decide which rows are."""
     chosen = query.selection
     extra = []
-    if chosen.groups is not None or chosen.group_prefixes or chosen.group_regex is not None:
+    if chosen.chooses_groups:
         extra.append("group_id")
     if chosen.topics is not None and query.dataset == "commits":
         extra.append("topic")

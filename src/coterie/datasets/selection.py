@@ -65,14 +65,22 @@ class Selection(msgspec.Struct, frozen=True):
     def wants_topic(self, topic: str) -> bool:
         return self.topics is None or topic in self.topics
 
-    def filter_log(self, group_id: pa.Array, topic: pa.Array | None) -> pa.Array | None:
+    @property
+    def chooses_groups(self) -> bool:
+        """Whether groups are chosen by their names."""
+        return self.groups is not None or bool(self.group_prefixes) or self.group_regex is not None
+
+    def filter_log(self, batch: pa.RecordBatch) -> pa.Array | None:
         """Which rows of a log dataset are wanted, by their columns; None is all of them."""
-        masks = [] if self.groups is None else [_is_in(group_id, self.groups)]
-        masks += [pc.starts_with(group_id, each) for each in self.group_prefixes]
-        if self.group_regex is not None:
-            masks.append(pc.match_substring_regex(group_id, f"^(?:{self.group_regex})$"))
-        if self.topics is not None and topic is not None:
-            masks.append(_is_in(topic, self.topics))
+        masks = []
+        if self.chooses_groups:
+            group_id = batch.column("group_id")
+            masks += [] if self.groups is None else [_is_in(group_id, self.groups)]
+            masks += [pc.starts_with(group_id, each) for each in self.group_prefixes]
+            if self.group_regex is not None:
+                masks.append(pc.match_substring_regex(group_id, f"^(?:{self.group_regex})$"))
+        if self.topics is not None and "topic" in batch.schema.names:
+            masks.append(_is_in(batch.column("topic"), self.topics))
         if not masks:
             return None
         found = masks[0]

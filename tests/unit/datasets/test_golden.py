@@ -1,0 +1,231 @@
+"""Log datasets from segments that Apache Kafka wrote, against what its own tool says is in them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from coterie.datasets.log import LogQuery, SegmentSource, read_log
+from coterie.datasets.schemas import LOG, pruned, schema
+from tests.golden.test_offsets_log import printed
+from tests.kit.golden import DATA
+from tests.kit.offsets_log import golden_disk
+
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> SegmentSource:
+    return SegmentSource.at(str(golden_disk(tmp_path_factory.mktemp("disk"))))
+
+
+def rows_of(source: SegmentSource, query: LogQuery) -> Rows:
+    table = pa.Table.from_batches(
+        read_log(source, query), schema=pruned(query.dataset, query.columns)
+    )
+    table.validate(full=True)
+    rows: Rows = table.to_pylist()
+    # A partition's rows are in order; partitions come as they are decided.
+    return sorted(rows, key=lambda row: row["partition"])
+
+
+def dumped() -> Rows:
+    """Every record of Kafka's dump, with its partition, the batch around it, and the JSON of both."""
+    found: Rows = []
+    for path in sorted((DATA / "offsets-log").glob("*.txt")):
+        batch: dict[str, Any] = {}
+        for row in printed(path):
+            if "baseOffset" in row:
+                batch = row
+            else:
+                number = int(path.stem.removeprefix("partition-"))
+                found.append(row | {"partition": number, "batch": batch})
+    return found
+
+
+def at(milliseconds: str | int) -> datetime | None:
+    moment = int(milliseconds)
+    return None if moment < 0 else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=moment)
+
+
+def test_commits_are_what_kafkas_dump_shows(source: SegmentSource) -> None:
+    expected = [expected_commit(row) for row in dumped() if row.get("key", {}).get("type") == "1"]
+    found = rows_of(source, LogQuery("commits"))
+    assert [{k: v for k, v in row.items() if k != "outcome"} for row in found] == expected
+    assert len(expected) == 70
+
+
+def expected_commit(row: dict[str, Any]) -> dict[str, Any]:
+    key = row["key"]["data"]
+    payload = row["payload"]
+    value = payload["data"] if payload else {}
+    transactional = row["batch"]["isTransactional"] == "true"
+    epoch = value.get("leaderEpoch", -1)
+    return {
+        "partition": row["partition"],
+        "offset": int(row["offset"]),
+        "timestamp": at(row["CreateTime"]),
+        "group_id": key["group"],
+        "topic": key["topic"],
+        "topic_partition": key["partition"],
+        "committed_offset": value.get("offset"),
+        "leader_epoch": epoch if epoch >= 0 else None,
+        "metadata": value.get("metadata"),
+        "commit_timestamp": at(value["commitTimestamp"]) if value else None,
+        "expire_timestamp": at(value.get("expireTimestamp", -1)),
+        "topic_id": value.get("topicId"),
+        "tombstone": payload is None,
+        "key_version": int(row["key"]["type"]),
+        "value_version": int(payload["version"]) if payload else None,
+        "producer_id": int(row["batch"]["producerId"]) if transactional else None,
+    }
+
+
+def test_transactions_have_the_outcome_of_their_markers(source: SegmentSource) -> None:
+    markers: dict[tuple[int, str], list[tuple[int, str]]] = {}
+    records = dumped()
+    for row in records:
+        if "endTxnMarker" in row:
+            key = (row["partition"], row["batch"]["producerId"])
+            markers.setdefault(key, []).append((int(row["offset"]), row["endTxnMarker"]))
+    expected = {}
+    for row in records:
+        if row["batch"]["isTransactional"] == "true" and "endTxnMarker" not in row:
+            ends = markers.get((row["partition"], row["batch"]["producerId"]), [])
+            behind = [kind for offset, kind in ends if offset > int(row["offset"])]
+            words = {"COMMIT": "committed", "ABORT": "aborted"}
+            expected[row["partition"], int(row["offset"])] = words[behind[0]] if behind else "open"
+    found = {
+        (row["partition"], row["offset"]): row["outcome"]
+        for row in rows_of(source, LogQuery("commits", ("partition", "offset", "outcome")))
+        if row["outcome"] is not None
+    }
+    assert found == expected
+    assert set(expected.values()) == {"committed", "aborted", "open"}
+
+
+def test_every_record_is_in_the_log_with_kafkas_name_for_it(source: SegmentSource) -> None:
+    from coterie.protocol.group_records import record_types  # noqa: PLC0415 - beside its only use
+
+    expected = []
+    for row in dumped():
+        kind = row.get("key", {}).get("type")
+        expected.append(
+            (
+                row["partition"],
+                int(row["offset"]),
+                at(row["CreateTime"]),
+                int(row["keySize"]),
+                int(row["valueSize"]),
+                "EndTxnMarker" if kind is None else record_types()[int(kind)].name,
+                None,
+            )
+        )
+    found = [
+        (
+            row["partition"],
+            row["offset"],
+            row["timestamp"],
+            len(row["key"]),
+            -1 if row["value"] is None else len(row["value"]),
+            row["record"],
+            row["reason"],
+        )
+        for row in rows_of(source, LogQuery("log"))
+    ]
+    assert found == expected
+
+
+def test_group_events_are_what_kafkas_dump_shows(source: SegmentSource) -> None:
+    found = rows_of(source, LogQuery("group_events"))
+    expected = [row for row in dumped() if row.get("key", {}).get("type") not in {None, "0", "1"}]
+    assert len(found) == len(expected)
+    kinds = set()
+    for ours, row in zip(found, expected, strict=True):
+        kinds.add(ours["record"])
+        data = row["key"]["data"]
+        assert (ours["partition"], ours["offset"]) == (row["partition"], int(row["offset"]))
+        assert ours["group_id"] == (data.get("groupId") or data.get("group"))
+        assert ours["member_id"] == data.get("memberId")
+        assert ours["tombstone"] is (row["payload"] is None)
+        if row["payload"]:
+            assert_same_event(ours, row["payload"]["data"])
+    assert len(kinds) >= 19
+
+
+def assert_same_event(ours: dict[str, Any], value: dict[str, Any]) -> None:
+    """Every field that both have is the same."""
+    same = {
+        "generation": ("generation", "epoch", "assignmentEpoch"),
+        "member_epoch": ("memberEpoch",),
+        "previous_member_epoch": ("previousMemberEpoch",),
+        "client_id": ("clientId",),
+        "client_host": ("clientHost",),
+        "instance_id": ("instanceId",),
+        "rack_id": ("rackId",),
+        "leader_id": ("leader",),
+        "protocol_type": ("protocolType",),
+    }
+    for column, names in same.items():
+        for name in names:
+            if name in value:
+                assert ours[column] == value[name], (column, ours)
+    if "subscribedTopicNames" in value:
+        assert ours["subscription"] == value["subscribedTopicNames"]
+    parts = value.get("assignedPartitions") or value.get("topicPartitions")
+    if parts is not None and ours["group_type"] != "streams":
+        assert [(each["topic_id"], each["partitions"]) for each in ours["assignment"]] == [
+            (each["topicId"], each["partitions"]) for each in parts
+        ]
+    if "members" in value:
+        assert [expected_member(each) for each in value["members"]] == ours["members"]
+
+
+def expected_member(member: dict[str, Any]) -> dict[str, Any]:
+    subscription, assignment = member["subscription"], member["assignment"]
+    decoded = isinstance(subscription, dict)
+    timeout = member.get("rebalanceTimeout", -1)
+    return {
+        "member_id": member["memberId"],
+        "instance_id": member.get("groupInstanceId"),
+        "client_id": member["clientId"],
+        "client_host": member["clientHost"],
+        "session_timeout_ms": member["sessionTimeout"],
+        "rebalance_timeout_ms": timeout if timeout >= 0 else None,
+        "subscription": subscription["topics"] if decoded else None,
+        "assignment": [
+            {"topic": each["topic"], "partitions": each["partitions"]}
+            for each in assignment["assignedPartitions"]
+        ]
+        if decoded
+        else None,
+    }
+
+
+@pytest.mark.parametrize("name", LOG)
+def test_each_column_alone_is_as_among_all(source: SegmentSource, name: str) -> None:
+    whole = rows_of(source, LogQuery(name))
+    assert list(whole[0]) == schema(name).names
+    for column in schema(name).names:
+        alone = rows_of(source, LogQuery(name, ("partition", column)))
+        assert [row[column] for row in alone] == [row[column] for row in whole], column
+
+
+def test_duckdb_reads_the_batches(source: SegmentSource, tmp_path: Path) -> None:
+    import duckdb  # noqa: PLC0415 - another engine, for this test alone
+
+    reader = pa.RecordBatchReader.from_batches(
+        schema("commits"), read_log(source, LogQuery("commits"))
+    )
+    with duckdb.connect() as engine:
+        engine.register("commits", reader)
+        found = engine.execute(
+            "SELECT group_id, count(*) FROM commits WHERE NOT tombstone GROUP BY 1 ORDER BY 2 DESC"
+        ).fetchall()
+    assert sum(count for _, count in found) == sum(
+        not row["tombstone"] for row in rows_of(source, LogQuery("commits"))
+    )
