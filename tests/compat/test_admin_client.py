@@ -125,6 +125,7 @@ def test_groups_are_listed_described_and_deleted(server: Server) -> None:
     async def scene(admin: AdminClient) -> None:
         topic = await topic_of(admin)
         groups = await empty_groups(admin, topic, 12)
+        await admin.list_groups()
         before = admin.requests.copy()
         listed = await admin.list_groups()
         assert listed.complete

@@ -96,6 +96,7 @@ class ClientBase:
     # -- for the calls --------------------------------------------------------------------------------
 
     def _deadline(self, timeout: float | None) -> Deadline:
+        self._network.check_open()
         if timeout is None:
             timeout = self.settings.default_api_timeout_ms / 1000
         if timeout <= 0:

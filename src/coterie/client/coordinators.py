@@ -23,7 +23,9 @@ from coterie.protocol.messages.cluster import (
 )
 from coterie.protocol.types import Uuid
 
-__all__ = ["Controller", "Coordinators", "Leaders"]
+__all__ = ["Controller", "Coordinators", "LeaderAndEpoch", "Leaders"]
+
+LeaderAndEpoch = tuple[int, int]
 
 
 class Coordinators:
@@ -33,6 +35,8 @@ class Coordinators:
         self._network = network
         self._known: dict[str, Node] = {}
         self.types: dict[str, GroupType] = {}
+        #: Who led the partitions of the offsets topic when a list last looked; None before the first.
+        self.leaders: dict[int, LeaderAndEpoch] | None = None
         #: Look-ups of one group alone, because a broker could not do many at once.
         self.single_lookups = 0
 

@@ -1,19 +1,20 @@
 """Listing: every broker asked for its own groups, until all of them have answered or the time is up.
 
-A list is whole if every broker has answered and every partition of the offsets topic has a leader: the
-groups of one without a leader are in no broker's list. If it took long, it is whole only if the leaders are
-still the same: the groups of a partition that moves may have been in nobody's list when they were asked. A
-new leader lists nothing of it, and says nothing, until it has begun to load; see coterie.client.probing.
+A list is whole if every broker has answered, every partition of the offsets topic has a leader, and the
+leaders and their epochs are the same as before: the groups of a partition that moves may be in nobody's
+answer. So the brokers are asked first, from what the last list has learnt, and the leaders afterwards, which
+costs one request for both purposes; only a client's first list costs one more. A new leader lists nothing of
+a partition, and says nothing, until it has begun to load it; see coterie.client.probing. What is left open: a
+move that was under way when a client's first list began, and a broker whose view of the cluster is old.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Collection
 from typing import Final
 
-from coterie.client.coordinators import Coordinators
+from coterie.client.coordinators import Coordinators, LeaderAndEpoch
 from coterie.client.network import PATIENCE_SECONDS, Deadline, Network, Node, end_task
 from coterie.client.probing import OFFSETS_TOPIC, hosted
 from coterie.client.results import BrokerFailure, GroupListing, Result
@@ -33,8 +34,6 @@ __all__ = ["Listing"]
 
 _STATES_FROM: Final = 4  # KIP-518
 _TYPES_FROM: Final = 5  # KIP-848
-#: In less time than this nothing moves; a list that took longer is checked by one more request.
-_QUICK_SECONDS: Final = 0.5
 
 
 class Listing:
@@ -55,25 +54,27 @@ class Listing:
         self._causes: dict[Node, CoterieError] = {}
         #: Brokers whose answer is an error that will not go away by asking again.
         self._refused: set[Node] = set()
-        #: The leaders of the offsets topic's partitions: the coordinators of the groups in them.
-        self._leaders: dict[int, int] = {}
+        #: Leader and epoch of the offsets topic's partitions: the coordinators of the groups in them.
+        self._leaders: dict[int, LeaderAndEpoch] = {}
+        #: Brokers whose answer is from before a move; it is better than none.
+        self._outdated: set[Node] = set()
         #: Whether coordinators have moved and may not be ready to list what they were given.
         self._settling = False
+        #: Whether it is known that none has moved.
+        self._checked = False
 
     async def run(self) -> Result[str, GroupListing]:
-        nodes = await self._brokers()
-        began = time.monotonic()
+        nodes = await self._known_brokers()
         tries = 0
         while True:
             if not self._settling or await self._settled():
                 self._settling = False
                 await self._ask([node for node in nodes if self._wanted(node)])
-                slow = tries or time.monotonic() - began > _QUICK_SECONDS
-                if slow and await self._changed(nodes):
-                    self._answers.clear()
-                    self._settling = True
+                if await self._changed(nodes):
                     nodes = list(self._network.nodes.values())
-                elif not self._leaderless and not any(self._wanted(node) for node in nodes):
+                    self._outdated = set(nodes)
+                    self._settling = True
+                elif self._checked and self._all_there(nodes):
                     return self._result(nodes)
             if not await self._deadline.pause(tries):
                 await self._ask([node for node in nodes if self._wanted(node)])
@@ -86,21 +87,34 @@ class Listing:
             await self._brokers()
         except CoterieError:
             return False
-        return await hosted(self._network, self._leaders, self._deadline)
+        leaders = {index: leader for index, (leader, _) in self._leaders.items()}
+        return await hosted(self._network, leaders, self._deadline)
 
     def _wanted(self, node: Node) -> bool:
-        return node not in self._answers and node not in self._refused
+        if node in self._refused:
+            return False
+        return node not in self._answers or node in self._outdated
+
+    def _all_there(self, nodes: list[Node]) -> bool:
+        return not self._leaderless and not any(self._wanted(node) for node in nodes)
 
     @property
     def _leaderless(self) -> list[int]:
         nodes = self._network.nodes
-        return sorted(index for index, leader in self._leaders.items() if leader not in nodes)
+        return sorted(index for index, (leader, _) in self._leaders.items() if leader not in nodes)
+
+    async def _known_brokers(self) -> list[Node]:
+        """Brokers and leaders as the last list left them; what is not so any more shows at the end."""
+        if self._coordinators.leaders is None or not self._network.nodes:
+            return await self._brokers()
+        self._leaders = self._coordinators.leaders
+        return list(self._network.nodes.values())
 
     async def _brokers(self) -> list[Node]:
-        """Asked anew for every list: a broker that is not known would be missed without a word."""
+        """Asked anew in every list: a broker that is not known would be missed without a word."""
         answer = await self._network.refresh(self._deadline, (OFFSETS_TOPIC,))
-        self._leaders = {
-            partition.partition_index: partition.leader_id
+        self._leaders = self._coordinators.leaders = {
+            partition.partition_index: (partition.leader_id, partition.leader_epoch)
             for topic in answer.topics
             for partition in topic.partitions
         }
@@ -109,10 +123,12 @@ class Listing:
     async def _changed(self, before: list[Node]) -> bool:
         """Whether brokers or coordinators are others than before: then all have to be asked again."""
         leaders = self._leaders
+        self._checked = False
         try:
             now = await self._brokers()
         except CoterieError:
             return False
+        self._checked = True
         return set(now) != set(before) or leaders != self._leaders
 
     async def _ask(self, nodes: list[Node]) -> None:
@@ -159,6 +175,7 @@ class Listing:
         code = ErrorCode.of(answer.error_code)
         if code is ErrorCode.NONE:
             self._answers[node] = answer
+            self._outdated.discard(node)
             return
         self._causes[node] = kafka_error(code)
         if not code.retriable:
@@ -183,6 +200,8 @@ class Listing:
     def _result(self, nodes: list[Node]) -> Result[str, GroupListing]:
         items: dict[str, GroupListing] = {}
         for node, answer in self._answers.items():
+            if node not in nodes:
+                continue
             for group in answer.groups:
                 kind = GroupType.parse(group.group_type) if group.group_type else None
                 self._learn(group.group_id, node, kind, twice=group.group_id in items)
@@ -198,7 +217,7 @@ class Listing:
             for node in nodes
             if node not in self._answers
         )
-        return Result(items, self._holes(), failures)
+        return Result(items, self._holes(whole=not failures), failures)
 
     def _learn(self, group: str, node: Node, kind: GroupType | None, *, twice: bool) -> None:
         """A list tells who coordinates a group; two that both claim it tell nothing."""
@@ -209,7 +228,7 @@ class Listing:
         if kind is not None:
             self._coordinators.types[group] = kind
 
-    def _holes(self) -> dict[str, CoterieError]:
+    def _holes(self, *, whole: bool) -> dict[str, CoterieError]:
         """Partitions of the offsets topic whose groups nobody could list."""
         names = [f"{OFFSETS_TOPIC}-{index}" for index in self._leaderless]
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -219,5 +238,8 @@ class Listing:
         }
         if self._settling:
             text = "coordinators have moved and are not all ready; groups may be missing"
-            holes[OFFSETS_TOPIC] = kafka_error(code, f"topic {OFFSETS_TOPIC}", text)
-        return holes
+        elif not self._checked and whole:
+            text = "whether coordinators have moved meanwhile could not be asked; groups may be missing"
+        else:
+            return holes
+        return holes | {OFFSETS_TOPIC: kafka_error(code, f"topic {OFFSETS_TOPIC}", text)}

@@ -119,8 +119,7 @@ class Network:
     async def connect(self, host: str, port: int) -> Connection:
         """The connection to an address; several who ask at once share one attempt."""
         key = (host, port)
-        if self._closed:
-            raise BrokerUnreachable("the client is closed; use it inside its `with` block")
+        self.check_open()
         connection = self._open.get(key)
         if connection is not None and not connection.closed:
             return connection
@@ -150,6 +149,10 @@ class Network:
         self._open[key] = connection
         self._connected_once = True
         return connection
+
+    def check_open(self) -> None:
+        if self._closed:
+            raise BrokerUnreachable("the client is closed; use it inside its `with` block")
 
     async def to(self, node: Node, deadline: Deadline) -> Connection:
         """The connection to a broker, for whoever has to know what it serves."""

@@ -20,9 +20,9 @@ def test_the_hook_is_told_of_each_request(coterie_cluster: EmbeddedCluster) -> N
     servers = coterie_cluster.bootstrap_servers
     with AdminClient.connect(bootstrap_servers=servers, on_request=notes.append) as admin:
         admin.list_groups()
-    assert [each.api for each in notes] == ["ApiVersions", "Metadata", "ListGroups"]
+    assert [each.api for each in notes] == ["ApiVersions", "Metadata", "ListGroups", "Metadata"]
     assert {each.broker for each in notes} == {servers}
-    assert notes[-1].version == 5
+    assert notes[2].version == 5
     assert all(each.sent_bytes > 0 and each.received_bytes > 0 for each in notes)
     assert all(each.milliseconds > 0 for each in notes)
 
@@ -47,12 +47,12 @@ def test_each_request_is_a_span_and_a_duration(coterie_cluster: EmbeddedCluster)
     with AdminClient.connect(bootstrap_servers=servers, on_request=hook) as admin:
         admin.list_groups()
     found = spans.get_finished_spans()
-    assert [each.name for each in found] == [
+    assert [each.name for each in found][:3] == [
         "kafka ApiVersions",
         "kafka Metadata",
         "kafka ListGroups",
     ]
-    span = found[-1]
+    span = found[2]
     assert span.kind is SpanKind.CLIENT
     assert span.attributes is not None
     host, port = servers.split(":")
@@ -65,6 +65,6 @@ def test_each_request_is_a_span_and_a_duration(coterie_cluster: EmbeddedCluster)
     (metric,) = data.resource_metrics[0].scope_metrics[0].metrics
     assert metric.name == "messaging.client.operation.duration"
     assert isinstance(metric.data, Histogram)
-    assert sum(point.count for point in metric.data.data_points) == 3
+    assert sum(point.count for point in metric.data.data_points) == 4
     tracing.shutdown()
     metering.shutdown()
