@@ -67,6 +67,21 @@ def test_brokers_filter_by_state_and_type(cluster: EmbeddedCluster) -> None:
     played(cluster, scene)
 
 
+def test_the_request_tells_the_states_that_were_asked_for_and_that_none_were() -> None:
+    async def scene() -> None:
+        broker = ScriptedBroker(ListGroups=lambda _: ListGroupsResponse())
+        async with broker, AdminClient(bootstrap_servers=broker.address) as admin:
+            await admin.list_groups(states={"stable"}, types={"Classic"})
+            await admin.list_groups()
+            asked = [each for each in broker.seen if isinstance(each, ListGroupsRequest)]
+            assert asked == [
+                ListGroupsRequest(("Stable",), ("classic",)),
+                ListGroupsRequest((), ()),
+            ]
+
+    run(scene())
+
+
 def test_protocol_types_are_filtered_here(cluster: EmbeddedCluster) -> None:
     async def scene(admin: AdminClient) -> None:
         assert set((await admin.list_groups(protocol_types={"consumer"})).items) == {
