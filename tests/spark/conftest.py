@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -16,10 +17,20 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 
 
+def _home_of_links(home: Path) -> Path:
+    """Spark without its zip of Python sources: workers import the compiled ones, in a third of the time."""
+    home.mkdir()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        if entry.name != "python":
+            (home / entry.name).symlink_to(entry)
+    return home
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """local[2], as small and quiet as Spark can be."""
     home: Path = tmp_path_factory.mktemp("spark")
+    os.environ["SPARK_HOME"] = str(_home_of_links(home / "home"))
     session = (
         SparkSession.builder.master("local[2]")
         .appName("coterie tests")
@@ -37,3 +48,4 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+    del os.environ["SPARK_HOME"]
