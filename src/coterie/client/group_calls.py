@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SHARE_OF_THE_GROUPS", "GroupCalls"]
 
+#: Kafka's own clients send no longer ones (KIP-800).
+_LONGEST_REASON: Final = 255
+
 #: How much of a call's time may go by before logs are asked.
 SHARE_OF_THE_GROUPS: Final = 0.8
 
@@ -193,6 +196,7 @@ class GroupCalls(ClientBase):
 
         self._checked([group])
         deadline = self._deadline(timeout)
+        reason = reason[:_LONGEST_REASON]
         members = tuple(MemberIdentity(each, None, reason) for each in member_ids)
         members += tuple(MemberIdentity("", each, reason) for each in instance_ids)
         if not members:
