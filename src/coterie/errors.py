@@ -9,6 +9,7 @@
     ├── InvalidSetting          a setting that does not exist or does not fit
     ├── InvalidArgument         an argument that cannot be meant; also a ValueError
     ├── BrokerUnreachable       no connection, or one that ended before the answer
+    ├── AuthenticationFailed    TLS or SASL: one side does not believe the other
     ├── DeadlineExceeded        no answer in time; names the last cause
     ├── KafkaError              an error code in an answer, with the thing it is about
     │   ├── NonEmptyGroup, GroupIdNotFound, InvalidGroupId, GroupAuthorizationFailed
@@ -24,6 +25,7 @@ from __future__ import annotations
 from coterie.error_codes import ErrorCode
 
 __all__ = [
+    "AuthenticationFailed",
     "BrokerUnreachable",
     "CoterieError",
     "DeadlineExceeded",
@@ -105,6 +107,10 @@ class InvalidArgument(CoterieError, ValueError):
 
 class BrokerUnreachable(CoterieError):
     """There is no connection to a broker, or it ended before the answer came."""
+
+
+class AuthenticationFailed(CoterieError):
+    """The broker refused the credentials, or is not who it should be. Trying again does not help."""
 
 
 class DeadlineExceeded(CoterieError):

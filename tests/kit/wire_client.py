@@ -7,13 +7,22 @@ client for users: it knows no retries, no leaders and no time-outs but one.
 from __future__ import annotations
 
 import socket
+import ssl
 from types import TracebackType
 from typing import Self, TypeVar
 
 from coterie.protocol.api import ApiKey
 from coterie.protocol.frames import FrameBuffer, InFlight
-from coterie.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
+from coterie.protocol.messages.session import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from coterie.protocol.schema import Request, Response
+from coterie.security.sasl import SaslClient
 
 __all__ = ["WireClient"]
 
@@ -23,8 +32,17 @@ R = TypeVar("R", bound=Response)
 class WireClient:
     """A connection to one broker that knows which versions the broker serves."""
 
-    def __init__(self, host: str, port: int, client_id: str = "wire-client") -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str = "wire-client",
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._socket = socket.create_connection((host, port), timeout=30)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         self._frames = FrameBuffer()
         self._in_flight = InFlight(client_id)
         # Version 0 is served by every broker there ever was.
@@ -53,6 +71,19 @@ class WireClient:
         _, response = self._in_flight.receive(self._read_frame())
         assert isinstance(response, expect)
         return response
+
+    def authenticate(self, machine: SaslClient) -> SaslAuthenticateResponse:
+        """A whole SASL exchange; the last answer, which says whether it worked."""
+        handshake = self.ask(SaslHandshakeRequest(machine.mechanism), SaslHandshakeResponse, 1)
+        assert handshake.error_code == 0, handshake
+        token: bytes | None = machine.start()
+        while True:
+            answer = self.ask(SaslAuthenticateRequest(token or b""), SaslAuthenticateResponse)
+            if answer.error_code:
+                return answer
+            token = machine.respond(answer.auth_bytes)
+            if token is None:
+                return answer
 
     def _read_frame(self) -> bytes:
         while True:

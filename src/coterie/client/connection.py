@@ -9,17 +9,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 from coterie.error_codes import ErrorCode
-from coterie.errors import BrokerUnreachable, CoterieError, ProtocolError, UnsupportedVersion
+from coterie.errors import (
+    AuthenticationFailed,
+    BrokerUnreachable,
+    CoterieError,
+    ProtocolError,
+    UnsupportedVersion,
+)
 from coterie.protocol.api import ApiKey
 from coterie.protocol.frames import FrameBuffer, InFlight
 from coterie.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
 from coterie.protocol.schema import Request, Response
+
+if TYPE_CHECKING:
+    from coterie.client.login import Login
+    from coterie.client.security import ClientSecurity
 
 __all__ = ["Connection", "RequestLog", "RequestNote"]
 
@@ -67,6 +78,9 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[_Waiting] = deque()
         self._transport: asyncio.Transport | None = None
         self._end: CoterieError | None = None
+        self._login: Login | None = None
+        #: Whether anything but ApiVersions was answered, which is all that a stranger gets.
+        self._welcome = False
         #: A broker over its quota answers at once and asks us to wait (KIP-219); we do.
         self._quiet_until = 0.0
 
@@ -80,15 +94,22 @@ class Connection(asyncio.Protocol):
         max_frame: int,
         note: RequestLog | None,
         timeout: float,
+        security: ClientSecurity | None = None,
     ) -> Connection:
-        """Connect and learn which versions the broker serves."""
+        """Connect, learn which versions the broker serves, and say who we are."""
         address = f"{host}:{port}"
         loop = asyncio.get_running_loop()
         protocol = cls(address, client_id, max_frame, note)
         try:
             async with asyncio.timeout(timeout):
-                await loop.create_connection(lambda: protocol, host, port)
+                context = None if security is None else await security.context()
+                name = None if context is None else host
+                await loop.create_connection(
+                    lambda: protocol, host, port, ssl=context, server_hostname=name
+                )
                 await protocol._learn_versions()
+                if security is not None and security.uses_sasl:
+                    await protocol._authenticate(security)
         except BaseException as error:  # noqa: BLE001 - all are raised again, in better words
             protocol.close()
             raise _explain(error, address, timeout) from None
@@ -100,6 +121,13 @@ class Connection(asyncio.Protocol):
         if answer.error_code:
             raise BrokerUnreachable(f"{self.address}: {ErrorCode.of(answer.error_code).message}")
         self.versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+
+    async def _authenticate(self, security: ClientSecurity) -> None:
+        from coterie.client.login import Login  # noqa: PLC0415 - only where there is SASL
+
+        login = Login(self, security)
+        await login.authenticate()
+        self._login = login
 
     @property
     def closed(self) -> bool:
@@ -124,6 +152,12 @@ class Connection(asyncio.Protocol):
 
     async def ask(self, request: Request, expect: type[R], version: int | None = None) -> R:
         """Send a request and wait for its answer."""
+        if self._login is not None and self._login.due:
+            await self._login.renew()
+        return await self.send(request, expect, version)
+
+    async def send(self, request: Request, expect: type[R], version: int | None = None) -> R:
+        """The same, also while the connection is not authenticated."""
         quiet = self._quiet_until - time.monotonic()
         if quiet > 0:
             await asyncio.sleep(quiet)
@@ -154,6 +188,7 @@ class Connection(asyncio.Protocol):
     def _receive(self, frame: bytes) -> None:
         _, response = self._in_flight.receive(frame)
         waiting = self._waiting.popleft()
+        self._welcome = self._welcome or not isinstance(waiting.request, ApiVersionsRequest)
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0:
             self._quiet_until = time.monotonic() + min(
@@ -176,7 +211,12 @@ class Connection(asyncio.Protocol):
             _log.exception("the hook for requests failed")
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if isinstance(exc, ssl.SSLError):
+            self.close(_explain_tls(exc, self.address))
+            return
         why = getattr(exc, "strerror", None) or "the broker closed the connection"
+        if self.versions and not self._welcome:
+            why += "; if it wants SASL, set security.protocol and sasl.mechanism"
         self.close(BrokerUnreachable(f"{self.address}: {why}"))
 
     def close(self, reason: CoterieError | None = None) -> None:
@@ -194,6 +234,8 @@ class Connection(asyncio.Protocol):
 
 def _explain(error: BaseException, address: str, timeout: float) -> BaseException:
     """Why there is no connection, in one sentence that says what to look at."""
+    if isinstance(error, ssl.SSLError):
+        return _explain_tls(error, address)
     if isinstance(error, ProtocolError):
         return ProtocolError(f"{address} does not speak Kafka's protocol, check the port: {error}")
     if isinstance(error, BrokerUnreachable):
@@ -207,6 +249,22 @@ def _explain(error: BaseException, address: str, timeout: float) -> BaseExceptio
         if isinstance(error, kind):
             return BrokerUnreachable(f"{address}: {text.format(timeout)}")
     return BrokerUnreachable(f"{address}: {error.strerror or error}")
+
+
+def _explain_tls(error: ssl.SSLError, address: str) -> AuthenticationFailed:
+    """Why there is no TLS, and what to look at."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return AuthenticationFailed(
+            f"{address}: the broker's certificate is not accepted: {error.verify_message}; "
+            "check ssl.truststore.location (ssl.ca.location) and the name in the certificate"
+        )
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    hint = ""
+    if error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+        hint = "; the port does not speak TLS, check security.protocol"
+    elif "CERTIFICATE" in (error.reason or ""):
+        hint = "; the broker does not accept our certificate, check ssl.keystore.location"
+    return AuthenticationFailed(f"{address}: TLS failed: {reason}{hint}")
 
 
 _CAUSES: Final[dict[type[OSError], str]] = {

@@ -11,7 +11,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from coterie.client.connection import Connection, RequestLog
 from coterie.client.settings import ClientSettings
@@ -23,6 +23,9 @@ from coterie.protocol.messages.cluster import (
     MetadataResponse,
 )
 from coterie.protocol.schema import Request, Response
+
+if TYPE_CHECKING:
+    from coterie.client.security import ClientSecurity
 
 __all__ = ["PATIENCE_SECONDS", "Deadline", "Network", "Node", "end_task", "together"]
 
@@ -109,6 +112,11 @@ class Network:
         self.controller_id = -1
         self.cluster_id: str | None = None
         self._note = note
+        self._security: ClientSecurity | None = None
+        if settings.security.protocol != "PLAINTEXT":
+            from coterie.client.security import ClientSecurity  # noqa: PLC0415 - loads much
+
+            self._security = ClientSecurity(settings.security)
         self._open: dict[Address, Connection] = {}
         self._opening: dict[Address, asyncio.Task[Connection]] = {}
         self._closed = False
@@ -145,6 +153,7 @@ class Network:
             max_frame=settings.receive_message_max_bytes,
             note=self._note,
             timeout=settings.connection_setup_timeout_ms / 1000,
+            security=self._security,
         )
         self._open[key] = connection
         self._connected_once = True

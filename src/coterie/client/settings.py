@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Final
 
 from coterie.client.properties import parse_properties
+from coterie.client.security_settings import SECURITY_NAMES, SecuritySettings
 from coterie.errors import InvalidSetting
 
 __all__ = ["ClientSettings", "read_properties"]
@@ -26,7 +27,6 @@ _NAMES: Final = {
     "receive.message.max.bytes": "receive_message_max_bytes",
     "max.request.size": "max_request_size",
     "message.max.bytes": "max_request_size",
-    "security.protocol": "security_protocol",
 }
 
 
@@ -45,22 +45,27 @@ class ClientSettings:
     receive_message_max_bytes: int = 100_000_000
     #: Requests that would be larger are split; a broker takes this much (socket.request.max.bytes).
     max_request_size: int = 100_000_000
-    security_protocol: str = "PLAINTEXT"
+    security: SecuritySettings = field(default_factory=SecuritySettings)
 
     @classmethod
     def of(cls, properties: Mapping[str, object]) -> ClientSettings:
         """Settings by name: with dots as Java and librdkafka spell them, or with underscores."""
         found: dict[str, object] = {}
+        security: dict[str, object] = {}
         for name, value in properties.items():
             dotted = name.replace("_", ".")
-            field = _NAMES.get(dotted)
-            if field is None:
+            known = _NAMES.get(dotted)
+            if dotted in SECURITY_NAMES:
+                security[dotted] = value
+                continue
+            if known is None:
                 import difflib  # noqa: PLC0415 - only mistakes pay for it
 
-                near = difflib.get_close_matches(dotted, _NAMES, n=1)
+                near = difflib.get_close_matches(dotted, [*_NAMES, *SECURITY_NAMES], n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise InvalidSetting(f"there is no setting {name!r}{hint}")
-            found[field] = _fit(cls, name, field, value)
+            found[known] = _fit(cls, name, known, value)
+        found["security"] = SecuritySettings.of(security)
         settings = cls(**found)  # type: ignore[arg-type]
         settings._check()
         return settings
@@ -68,7 +73,8 @@ class ClientSettings:
     @staticmethod
     def knows(name: str) -> bool:
         """Whether there is a setting of this name; a file for another client has others beside."""
-        return name.replace("_", ".") in _NAMES
+        dotted = name.replace("_", ".")
+        return dotted in _NAMES or dotted in SECURITY_NAMES
 
     @classmethod
     def from_file(cls, path: PathLike[str] | str, **more: object) -> ClientSettings:
@@ -80,10 +86,6 @@ class ClientSettings:
         if not settings.bootstrap_servers:
             raise InvalidSetting(
                 "bootstrap.servers is missing: give host:port of one broker or more"
-            )
-        if settings.security_protocol.upper() != "PLAINTEXT":
-            raise InvalidSetting(
-                f"security.protocol {settings.security_protocol!r} is not there yet; PLAINTEXT is"
             )
         settings.addresses  # noqa: B018 - raises for an address that is none
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from typing import Final
 
 __all__ = ["Secret"]
@@ -37,6 +36,8 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
+        import hmac  # noqa: PLC0415 - settings are read at each start, and seldom compared
+
         return hmac.compare_digest(self._text.encode(), other._text.encode())
 
     def __hash__(self) -> int:

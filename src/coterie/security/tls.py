@@ -10,7 +10,7 @@ import os
 import re
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,18 +146,42 @@ class ReloadableContext(ssl.SSLContext):
     context of the day. Connections that are open keep theirs.
     """
 
-    current: ssl.SSLContext
+    _current: ssl.SSLContext
+    _watched: type[ssl.SSLObject]
 
-    def __new__(cls, current: ssl.SSLContext) -> Self:
+    def __new__(cls, current: ssl.SSLContext, failed: Callable[[ssl.SSLError], None]) -> Self:
         made = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
-        made.current = current
+        made._current = current
+        made._watched = _watched(failed)
         return made
 
-    def __init__(self, current: ssl.SSLContext) -> None:
+    def __init__(self, current: ssl.SSLContext, failed: Callable[[ssl.SSLError], None]) -> None:
         """Everything is done in __new__, which is how ssl.SSLContext is made."""
 
+    def use(self, context: ssl.SSLContext) -> None:
+        """Use another from the next handshake on."""
+        self._current = context
+
     def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
-        return self.current.wrap_bio(*arguments, **options)
+        made = self._current.wrap_bio(*arguments, **options)
+        made.__class__ = self._watched
+        return made
+
+
+def _watched(failed: Callable[[ssl.SSLError], None]) -> type[ssl.SSLObject]:
+    """An SSLObject that tells of a handshake that failed; asyncio tells nobody."""
+
+    class Watched(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            try:
+                super().do_handshake()
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                raise
+            except ssl.SSLError as error:
+                failed(error)
+                raise
+
+    return Watched
 
 
 def _restrict(context: ssl.SSLContext, settings: TlsSettings) -> None:

@@ -22,6 +22,7 @@ from coterie.server.calls import Answer, Call
 from coterie.server.connection import Connection
 from coterie.server.faults import Fault, Faults
 from coterie.server.group_service import GroupService
+from coterie.server.guard import admit
 from coterie.server.refusals import refusal
 
 if TYPE_CHECKING:
@@ -66,8 +67,16 @@ class Broker:
 
     async def listen(self, host: str, port: int) -> None:
         """Open the listener; port 0 takes a free one and keeps it across restarts of the broker."""
+        tls = self.cluster.tls
+        patience = self.config.security.authentication_deadline_ms / 1000
         self._server = await self.loop.create_server(
-            lambda: Connection(self), host, port, family=socket.AF_INET, reuse_address=True
+            lambda: Connection(self),
+            host,
+            port,
+            family=socket.AF_INET,
+            reuse_address=True,
+            ssl=None if tls is None else tls.context_for(self.closed),
+            ssl_handshake_timeout=None if tls is None else patience,
         )
         self.host, self.port = self._server.sockets[0].getsockname()[:2]
         self._sweep()
@@ -160,12 +169,20 @@ class Broker:
 
     def _run(self, call: Call, answer: Answer) -> None:
         try:
+            if self.cluster.security.audit is not None and not admit(self, call, answer.access):
+                return
             response = answer.handler(self, call, call.request)
         except Exception:  # one bad request must not end the server, nor its connection's others
             log.exception("broker %d failed on %s v%d", self.node_id, call.api.name, call.version)
             response = self.refuse(call, ErrorCode.UNKNOWN_SERVER_ERROR)
         if response is not None:
             call.answer(response)
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let something go on beside others."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def run(self, work: Coroutine[Any, Any, None], call: Call) -> None:
         """Let a handler go on beside others; if it fails, its call is answered all the same."""
@@ -177,9 +194,7 @@ class Broker:
                 log.exception("broker %d failed on %s", self.node_id, call.api.name)
                 call.answer(self.refuse(call, ErrorCode.UNKNOWN_SERVER_ERROR))
 
-        task = self.loop.create_task(guarded())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.keep(guarded())
 
     def refuse(self, call: Call, error: ErrorCode) -> Any:
         """The answer that says an error for everything the request named."""

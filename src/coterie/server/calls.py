@@ -15,9 +15,11 @@ from coterie.protocol.schema import Request, Response
 from coterie.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from coterie.server.access_rules import Access
     from coterie.server.broker import Broker
     from coterie.server.committer import CommitRound
     from coterie.server.connection import Connection
+    from coterie.server.guard import Guard
     from coterie.server.slots import Slot
 
 __all__ = ["Answer", "Call", "Handler"]
@@ -30,7 +32,7 @@ class Call:
     exactly one answer per call. As an object it is its own identity: the coordinator parks calls by it.
     """
 
-    __slots__ = ("api", "connection", "header", "request", "slot", "version")
+    __slots__ = ("api", "connection", "guard", "header", "request", "slot", "version")
 
     def __init__(
         self,
@@ -46,6 +48,8 @@ class Call:
         self.version = header.request_api_version
         self.request = request
         self.slot = slot
+        #: What an authorizer has to say about the answer; None where there is no security.
+        self.guard: Guard | None = None
 
     @property
     def client_id(self) -> str:
@@ -55,7 +59,15 @@ class Call:
     def client_host(self) -> str:
         return self.connection.client_host
 
+    def finish(self, response: Response) -> Response:
+        """A response as its receiver may see it."""
+        return response if self.guard is None else self.guard.finish(response)
+
     def encode(self, response: Response) -> bytes:
+        """A response's frame, for the receiver's eyes."""
+        return self.encode_finished(self.finish(response))
+
+    def encode_finished(self, response: Response) -> bytes:
         if isinstance(response, JoinGroupResponse) and response.error_code and self.version >= 7:
             # A join that failed has no protocol; from version 7 on that can be said (KIP-559).
             response = msgspec.structs.replace(response, protocol_name=None)
@@ -69,6 +81,8 @@ class Call:
     def answer(self, response: Response) -> None:
         """Answer now; the bytes leave when all earlier requests of the connection are answered."""
         self.slot.data = self.encode(response)
+        if self.guard is not None:
+            self.guard.record(response)
         self.connection.answered()
 
     def no_answer(self) -> None:
@@ -86,7 +100,12 @@ class Call:
         data = self.encode(response)
 
         def done(error: StorageError | None) -> None:
-            self.slot.data = data if error is None else self.encode(failed(error))
+            if error is not None:
+                self.answer(failed(error))
+                return
+            self.slot.data = data
+            if self.guard is not None:
+                self.guard.record(response)
             self.connection.answered()
 
         round_.when_durable(done)
@@ -97,8 +116,9 @@ Handler = Callable[["Broker", Call, Any], Response | None]
 
 
 class Answer(NamedTuple):
-    """How one API is served: the lowest and highest version, and by what."""
+    """How one API is served: the lowest and highest version, by what, and who may ask."""
 
     lowest: int
     highest: int
     handler: Handler
+    access: Access

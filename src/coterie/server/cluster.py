@@ -17,6 +17,8 @@ from pathlib import Path
 from coterie.coordinator.partitioner import partition_for
 from coterie.errors import CoterieError
 from coterie.protocol.types import Uuid
+from coterie.security.acls import AclBinding
+from coterie.security.secrets import Secret
 from coterie.server.broker import Broker
 from coterie.server.clock import Clock, SystemClock
 from coterie.server.committer import Committer
@@ -25,6 +27,8 @@ from coterie.server.dispatch import served_apis
 from coterie.server.housekeeping import keep_house
 from coterie.server.metadata import CONSUMER_OFFSETS, ClusterMetadata, TopicMetadata
 from coterie.server.partitions import Partition
+from coterie.server.security import ClusterSecurity
+from coterie.server.tls_listener import ListenerTls
 from coterie.server.topic_configs import log_config
 from coterie.server.transaction_coordinator import TransactionCoordinator
 from coterie.storage.config import Durability
@@ -38,6 +42,7 @@ __all__ = ["Cluster"]
 log = logging.getLogger("coterie.server")
 
 _METADATA_FILE = "cluster.json"
+_SECURITY_FILE = "security.json"
 
 
 class Cluster:
@@ -54,6 +59,8 @@ class Cluster:
         ports: Iterable[int] = (),
         max_versions: Mapping[str, int] | None = None,
         fs: FileSystem | None = None,
+        users: Mapping[str, Secret] | None = None,
+        acls: Iterable[AclBinding] = (),
     ) -> None:
         if brokers < 1:
             raise CoterieError(f"a cluster needs at least one broker, not {brokers}")
@@ -65,6 +72,9 @@ class Cluster:
         self.host = host
         self.brokers: dict[int, Broker] = {}
         self.metadata: ClusterMetadata
+        self.security: ClusterSecurity
+        #: Only where listeners speak TLS.
+        self.tls: ListenerTls | None = None
         self.transactions: TransactionCoordinator
         #: How many partitions `__consumer_offsets` has; 0 before it was made.
         self.offsets_partitions = 0
@@ -76,7 +86,10 @@ class Cluster:
         self._max_versions = dict(max_versions or {})
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._committers: dict[int, Committer] = {}
+        self._users = dict(users or {})
+        self._acls = tuple(acls)
         self._housekeeper: asyncio.Task[None] | None = None
+        self._tls_watcher: asyncio.Task[None] | None = None
         #: Set when storage broke: the process should end, since nothing can be acknowledged any more.
         self.broken = asyncio.Event()
 
@@ -110,6 +123,7 @@ class Cluster:
             new_uuid=_new_uuid,
             save=lambda state: controller.save(_METADATA_FILE, state),
         )
+        await self._secure(controller)
         for node_id in self._node_ids:
             served = served_apis(self._max_versions)
             self.brokers[node_id] = Broker(self, node_id, served)
@@ -127,8 +141,25 @@ class Cluster:
             )
         )
 
+    async def _secure(self, controller: DataDirectory) -> None:
+        """Users, ACLs and certificates, before anybody can connect. In threads: passwords are hashed."""
+        self.security = ClusterSecurity(
+            self.config.security,
+            controller.load(_SECURITY_FILE),
+            lambda state: controller.save(_SECURITY_FILE, state),
+        )
+        if self._users or self._acls or self.security.mechanisms:
+            await asyncio.to_thread(self.security.set_up, self._users, self._acls)
+        tls = self.config.security.tls
+        if tls is not None:
+            self.tls = await asyncio.to_thread(ListenerTls, tls)
+            self._tls_watcher = asyncio.get_running_loop().create_task(self.tls.watch())
+
     async def stop(self) -> None:
         """Answer or close everything, flush, unlock."""
+        if self._tls_watcher is not None:
+            self._tls_watcher.cancel()
+            await asyncio.wait([self._tls_watcher])
         if self._housekeeper is not None:
             self._housekeeper.cancel()
             await asyncio.wait([self._housekeeper])

@@ -9,10 +9,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from coterie.coordinator.config import GroupConfig
 from coterie.errors import CoterieError
+from coterie.security.secrets import Secret
+from coterie.server.security_config import SecurityConfig
 from coterie.storage.config import Durability
 
 __all__ = ["ConfigError", "ServerConfig"]
@@ -85,17 +88,21 @@ class ServerConfig:
         "What an acknowledgement survives: fsync (power loss) or os (kill -9).",
     )
     group: GroupConfig = field(default_factory=GroupConfig)
+    security: SecurityConfig = field(default_factory=SecurityConfig)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> ServerConfig:
         """Settings by Kafka's names, as in server.properties."""
         rest = dict(properties)
         group = _fill(GroupConfig, rest)
+        security = _fill(SecurityConfig, rest)
         server = _fill(cls, rest)
         if rest:
-            known = ", ".join(sorted({*_names(cls), *_names(GroupConfig)}))
+            known = ", ".join(sorted({*_names(cls), *_names(GroupConfig), *_names(SecurityConfig)}))
             raise ConfigError(f"there is no setting {min(rest)!r}; known are {known}")
-        return dataclasses.replace(cls(**server), group=GroupConfig(**group))
+        return dataclasses.replace(
+            cls(**server), group=GroupConfig(**group), security=SecurityConfig(**security)
+        )
 
 
 def _names(cls: type[Any]) -> dict[str, dataclasses.Field[Any]]:
@@ -114,16 +121,25 @@ def _fill(cls: type[Any], properties: dict[str, str]) -> dict[str, Any]:
 
 def _parse(name: str, text: str, default: object) -> object:
     text = text.strip()
+    if isinstance(default, Secret):
+        return Secret(text)
+    if isinstance(default, Enum):
+        return _parse_choice(name, text, type(default))
+    if isinstance(default, str):
+        return text
     try:
         if isinstance(default, bool):
             return {"true": True, "false": False}[text.lower()]
-        if isinstance(default, int):
-            return int(text)
-        return Durability(text.lower())
+        return int(text)
     except (KeyError, ValueError):
-        takes = (
-            "true or false"
-            if isinstance(default, bool)
-            else ("a whole number" if isinstance(default, int) else "fsync or os")
-        )
+        takes = "true or false" if isinstance(default, bool) else "a whole number"
+        raise ConfigError(f"{name} takes {takes}, not {text!r}") from None
+
+
+def _parse_choice(name: str, text: str, choices: type[Enum]) -> Enum:
+    try:
+        return choices(text.lower())
+    except ValueError:
+        *most, last = [each.value for each in choices]
+        takes = f"{', '.join(most)} or {last}"
         raise ConfigError(f"{name} takes {takes}, not {text!r}") from None

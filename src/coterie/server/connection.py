@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from coterie.errors import ProtocolError, UnsupportedVersion
+from coterie.errors import CoterieError, ProtocolError, UnsupportedVersion
 from coterie.protocol.api import ApiKey
 from coterie.protocol.codec import decode_prefix
 from coterie.protocol.frames import FrameBuffer, decode_request_header
+from coterie.security.principals import ANONYMOUS
+from coterie.server.authentication import SaslGate
 from coterie.server.calls import Call
 from coterie.server.slots import Slots
 
@@ -34,12 +36,17 @@ class Connection(asyncio.Protocol):
         self.broker = broker
         self.client_host = "/"
         self.address = ""
+        #: Who the client is; for the authorizer and the audit log.
+        self.principal = ANONYMOUS
         self.last_heard = broker.clock.monotonic()
         #: When the frame that is incomplete now was begun; None if there is none.
         self.frame_begun: float | None = None
         self._transport: asyncio.Transport | None = None
         self._closing: asyncio.Transport | None = None
         self._frames = FrameBuffer(broker.config.max_request_bytes)
+        #: Only where clients must authenticate; the others pay nothing for it.
+        self._gate: SaslGate | None = None
+        self._held = False
         self._waiting_frames: list[bytes] = []
         self._slots = Slots()
         self._flush_due = False
@@ -54,9 +61,22 @@ class Connection(asyncio.Protocol):
         self.address = str(peer[0])
         self.client_host = f"/{self.address}"  # as Java prints an InetAddress
         self._transport.set_write_buffer_limits(high=256 * 1024)
-        refusal = self.broker.admit(self)
+        refusal = self.broker.admit(self) or self._identify(transport)
         if refusal:
             self.close(refusal)
+
+    def _identify(self, transport: asyncio.BaseTransport) -> str | None:
+        """Who the client is by its certificate, and whether it has to say more; or why it must go."""
+        security = self.broker.cluster.security
+        if security.mechanisms:
+            self._gate = SaslGate(self)
+            self._frames.max_frame = security.config.max_receive_size
+        elif certificate := transport.get_extra_info("peercert"):
+            try:
+                self.principal = security.mapper.principal(certificate)
+            except CoterieError as error:
+                return str(error)
+        return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -104,6 +124,8 @@ class Connection(asyncio.Protocol):
     def _handle(self, frame: bytes) -> None:
         broker = self.broker
         try:
+            if self._gate is not None and self._gate.takes(frame):
+                return
             api, header, at = decode_request_header(frame)
             served = broker.served.get(api)
             version = header.request_api_version
@@ -124,6 +146,26 @@ class Connection(asyncio.Protocol):
             self.close(f"{api.api_name} v{header.request_api_version} is not served")
             return
         self._slots.open().data = self.broker.unsupported_api_versions(header)
+        self.answered()
+
+    # -- authentication -------------------------------------------------------------------------------
+
+    def authenticated(self, principal: str) -> None:
+        self.principal = principal
+        self._frames.max_frame = self.broker.config.max_request_bytes
+
+    def hold(self) -> None:
+        """Read nothing more until `release`: somebody's password is being looked at."""
+        self._held = True
+        self._regulate()
+
+    def release(self) -> None:
+        self._held = False
+        self.answered()
+
+    def send(self, data: bytes) -> None:
+        """An answer that no call makes."""
+        self._slots.open().data = data
         self.answered()
 
     # -- answers --------------------------------------------------------------------------------------
@@ -154,7 +196,11 @@ class Connection(asyncio.Protocol):
     # -- flow and end ---------------------------------------------------------------------------------
 
     def _may_read(self) -> bool:
-        return self._writable and len(self._slots) < self.broker.config.max_in_flight
+        return (
+            self._writable
+            and not self._held
+            and len(self._slots) < self.broker.config.max_in_flight
+        )
 
     def _regulate(self) -> None:
         """Stop reading from the socket while the client must wait, and go on when it need not."""
@@ -183,6 +229,8 @@ class Connection(asyncio.Protocol):
             and now - self.frame_begun > config.frame_deadline_ms / 1000
         ):
             return "a frame was begun and not finished in time"
+        if self._gate is not None and self._gate.overdue(now):
+            return "the client did not authenticate in time"
         if not len(self._slots) and now - self.last_heard > config.connections_max_idle_ms / 1000:
             return "the connection was idle"
         return None

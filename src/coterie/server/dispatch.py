@@ -1,4 +1,4 @@
-"""The table of what a broker serves: for each API its versions and its handler.
+"""The table of what a broker serves: for each API its versions, its handler, and who may ask.
 
 The API table in the documentation is generated from this one.
 """
@@ -11,15 +11,19 @@ from typing import Final
 from coterie.errors import CoterieError
 from coterie.protocol.api import ApiKey
 from coterie.protocol.catalog import find_api
+from coterie.server.access import ACCESS
 from coterie.server.calls import Answer, Handler
 from coterie.server.handlers import (
+    acls,
     cluster,
     configs,
+    consumer_groups,
     data,
     groups,
     session,
     topics,
     transactions,
+    users,
 )
 
 __all__ = ["HANDLERS", "served_apis"]
@@ -38,6 +42,7 @@ HANDLERS: Final[dict[ApiKey, Handler]] = {
     ApiKey.SYNC_GROUP: groups.about_one_group,
     ApiKey.DESCRIBE_GROUPS: groups.describe_groups,
     ApiKey.LIST_GROUPS: groups.list_groups,
+    ApiKey.SASL_HANDSHAKE: session.sasl_handshake,
     ApiKey.API_VERSIONS: session.api_versions,
     ApiKey.CREATE_TOPICS: topics.create_topics,
     ApiKey.DELETE_TOPICS: topics.delete_topics,
@@ -48,16 +53,24 @@ HANDLERS: Final[dict[ApiKey, Handler]] = {
     ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets_to_txn,
     ApiKey.END_TXN: transactions.end_txn,
     ApiKey.TXN_OFFSET_COMMIT: transactions.txn_offset_commit,
+    ApiKey.DESCRIBE_ACLS: acls.describe_acls,
+    ApiKey.CREATE_ACLS: acls.create_acls,
+    ApiKey.DELETE_ACLS: acls.delete_acls,
     ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+    ApiKey.SASL_AUTHENTICATE: session.sasl_authenticate,
     ApiKey.CREATE_PARTITIONS: topics.create_partitions,
     ApiKey.DELETE_GROUPS: groups.delete_groups,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: topics.list_partition_reassignments,
     ApiKey.OFFSET_DELETE: groups.about_one_group,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: users.describe_users,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: users.alter_users,
     ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
     ApiKey.DESCRIBE_PRODUCERS: transactions.describe_producers,
     ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe_transactions,
     ApiKey.LIST_TRANSACTIONS: transactions.list_transactions,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.about_one_group,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.consumer_group_describe,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_topic_partitions,
 }
 
@@ -81,5 +94,5 @@ def served_apis(max_versions: Mapping[str, int]) -> dict[ApiKey, Answer]:
         lowest, highest = _NARROWER.get(api, api.versions)
         highest = min(highest, caps.get(api, highest))
         if highest >= lowest:
-            rows[api] = Answer(lowest, highest, handler)
+            rows[api] = Answer(lowest, highest, handler, ACCESS[api])
     return rows

@@ -34,6 +34,11 @@ _SAME = (
     ("transactional_ids", "transaction_states"),
     ("resources", "results"),
     ("resources", "responses"),
+    ("creations", "results"),
+    ("filters", "filter_results"),
+    ("users", "results"),
+    ("deletions", "results"),
+    ("upsertions", "results"),
 )
 
 #: What says which thing is meant, in the response, and where the request has it.
@@ -50,10 +55,19 @@ _IDENTITIES = {
     "topic": ("topic",),
     "topic_id": ("topic_id",),
     "transactional_id": ("transactional_id",),
+    "user": ("name",),
+    "partition": ("partition",),
 }
 
 #: Values that mean "none" where Kafka's schema says 0.
-_NONE = {"base_offset": -1, "high_watermark": -1, "node_id": -1, "port": -1, "offset": -1}
+_NONE = {
+    "base_offset": -1,
+    "high_watermark": -1,
+    "node_id": -1,
+    "port": -1,
+    "offset": -1,
+    "committed_offset": -1,
+}
 
 
 def refusal(request: Request, response: type[Response], version: int, error_code: int) -> Response:

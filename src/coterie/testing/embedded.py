@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from coterie.errors import CoterieError
 from coterie.protocol.catalog import find_api
+from coterie.security.acls import AclBinding
+from coterie.security.secrets import Secret
 from coterie.server.cluster import Cluster
 from coterie.server.config import ServerConfig
 from coterie.server.faults import Fault
+from coterie.server.security_config import STANDARD_AUTHORIZER
 from coterie.testing.scenes import Scenes
 
 __all__ = ["AsyncEmbeddedCluster", "EmbeddedCluster"]
@@ -32,6 +35,7 @@ class AsyncEmbeddedCluster:
     """A cluster in the running event loop.
 
     `config` takes Kafka's setting names. `max_versions={"FindCoordinator": 3}` makes the brokers old ones.
+    `users` (name to password) makes clients authenticate by SASL; `super_users` or `acls` turn ACLs on.
     """
 
     def __init__(
@@ -43,8 +47,19 @@ class AsyncEmbeddedCluster:
         max_versions: Mapping[str, int] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
+        users: Mapping[str, str] | None = None,
+        super_users: Iterable[str] = (),
+        acls: Iterable[AclBinding] | None = None,
     ) -> None:
         settings = {name: str(value) for name, value in (config or {}).items()}
+        if users:
+            settings.setdefault("sasl.enabled.mechanisms", "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512")
+        super_users = list(super_users)
+        if super_users or acls is not None:
+            settings.setdefault("authorizer.class.name", STANDARD_AUTHORIZER)
+            settings.setdefault("super.users", ";".join(super_users))
+        self._users = {name: Secret(password) for name, password in (users or {}).items()}
+        self._acls = tuple(acls or ())
         self._brokers = brokers
         self._root = None if data_dir is None else Path(data_dir)
         self._config = ServerConfig.from_properties(_TEST_DEFAULTS | settings)
@@ -72,6 +87,8 @@ class AsyncEmbeddedCluster:
             host=self._host,
             ports=self._ports,
             max_versions=self._max_versions,
+            users=self._users,
+            acls=self._acls,
         )
         await cluster.start()
         self._cluster = cluster
@@ -179,6 +196,9 @@ class EmbeddedCluster:
         max_versions: Mapping[str, int] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
+        users: Mapping[str, str] | None = None,
+        super_users: Iterable[str] = (),
+        acls: Iterable[AclBinding] | None = None,
     ) -> None:
         self._twin = AsyncEmbeddedCluster(
             brokers,
@@ -187,6 +207,9 @@ class EmbeddedCluster:
             max_versions=max_versions,
             host=host,
             port=port,
+            users=users,
+            super_users=super_users,
+            acls=acls,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -48,7 +48,7 @@ def test_a_properties_file(tmp_path: Path) -> None:
         ({"bootstrap.server": "a:1"}, "did you mean 'bootstrap.servers'"),
         ({"bootstrap.servers": "a:1", "request.timeout.ms": "soon"}, "takes a number"),
         ({"bootstrap.servers": "a:1", "retry.backoff.ms": -1}, "0 or more, not -1"),
-        ({"bootstrap.servers": "a:1", "security.protocol": "SSL"}, "security.protocol 'SSL'"),
+        ({"bootstrap.servers": "a:1", "security.protocol": "TLS"}, "takes PLAINTEXT, SSL, SASL"),
     ],
 )
 def test_settings_that_do_not_fit(properties: dict[str, object], says: str) -> None:

@@ -20,6 +20,7 @@ from coterie.protocol.messages.cluster import (
 )
 from coterie.protocol.schema import Response
 from coterie.protocol.types import Uuid
+from coterie.security.acls import ResourceType, operation_bits
 from coterie.server.metadata import TopicMetadata, why_bad_name
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ __all__ = [
 ]
 
 #: Without an authorizer everything is allowed, and said as a bit set of Kafka's operation codes.
-ALL_TOPIC_OPERATIONS: Final = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
-ALL_CLUSTER_OPERATIONS: Final = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
+ALL_TOPIC_OPERATIONS: Final = operation_bits(ResourceType.TOPIC)
+ALL_CLUSTER_OPERATIONS: Final = operation_bits(ResourceType.CLUSTER)
 _NOT_ASKED: Final = -(2**31)
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2

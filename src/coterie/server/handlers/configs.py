@@ -19,6 +19,7 @@ from coterie.protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
 )
 from coterie.protocol.schema import Response
+from coterie.security.secrets import Secret
 from coterie.server.metadata import TopicMetadata
 from coterie.server.topic_configs import TOPIC_DEFAULTS, effective_configs, why_bad_config
 
@@ -47,7 +48,8 @@ def describe_configs(broker: Broker, call: Call, request: DescribeConfigsRequest
 def _describe(
     broker: Broker, resource: DescribeConfigsResource, *, synonyms: bool
 ) -> DescribeConfigsResult:
-    error, values = ErrorCode.NONE, {}
+    error = ErrorCode.NONE
+    values: dict[str, tuple[str | None, int]] = {}
     if resource.resource_type == _TOPIC:
         topic = broker.cluster.metadata.topic(resource.resource_name)
         if topic is None:
@@ -71,6 +73,7 @@ def _describe(
             DescribeConfigsResourceResult(
                 name=name,
                 value=value,
+                is_sensitive=value is None,
                 read_only=resource.resource_type == _BROKER,
                 config_source=source,
                 synonyms=(
@@ -86,15 +89,17 @@ def _describe(
     )
 
 
-def _broker_configs(broker: Broker) -> dict[str, str]:
-    """What this broker runs with, under Kafka's names."""
-    values = {"node.id": str(broker.node_id), "broker.id": str(broker.node_id)}
-    for settings in (broker.config, broker.config.group):
+def _broker_configs(broker: Broker) -> dict[str, str | None]:
+    """What this broker runs with, under Kafka's names; a secret is None."""
+    values: dict[str, str | None] = dict.fromkeys(("node.id", "broker.id"), str(broker.node_id))
+    for settings in (broker.config, broker.config.group, broker.config.security):
         for spec in dataclasses.fields(settings):
             if name := spec.metadata.get("kafka"):
                 value = getattr(settings, spec.name)
-                values[name] = str(getattr(value, "value", value))
-    return {name: {"True": "true", "False": "false"}.get(v, v) for name, v in values.items()}
+                text = str(getattr(value, "value", value))
+                text = text.lower() if isinstance(value, bool) else text
+                values[name] = None if isinstance(value, Secret) else text
+    return values
 
 
 def incremental_alter_configs(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 from coterie.coordinator.outcome import Outcome
 from coterie.error_codes import ErrorCode
 from coterie.protocol.codec import encode_element, encode_with_elements
+from coterie.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from coterie.protocol.messages.groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -34,6 +35,7 @@ from coterie.protocol.messages.offsets import (
 )
 from coterie.protocol.messages.transactions import TxnOffsetCommitRequest
 from coterie.protocol.schema import Response
+from coterie.security.acls import ResourceType, operation_bits
 from coterie.server.group_service import HostedShard
 
 if TYPE_CHECKING:
@@ -42,8 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["about_one_group", "delete_groups", "describe_groups", "list_groups", "offset_fetch"]
 
-#: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all that can be done to a group.
-_ALL_GROUP_OPERATIONS: Final = sum(1 << code for code in (3, 6, 8, 10, 11))
+_ALL_GROUP_OPERATIONS: Final = operation_bits(ResourceType.GROUP)
 _NOT_ASKED: Final = -(2**31)
 _NO_GROUPS: Final = DescribeGroupsResponse()
 _NO_OFFSETS: Final = OffsetFetchResponse()
@@ -59,11 +60,13 @@ OneGroupRequest = (
     | LeaveGroupRequest
     | OffsetDeleteRequest
     | TxnOffsetCommitRequest
+    | ConsumerGroupHeartbeatRequest
 )
 
 
 def about_one_group(broker: Broker, call: Call, request: OneGroupRequest) -> Response | None:
-    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetDelete, TxnOffsetCommit."""
+    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetDelete, TxnOffsetCommit,
+    ConsumerGroupHeartbeat."""
     return broker.groups.handle(call, request.group_id)
 
 
@@ -92,10 +95,11 @@ async def _list_many(
     """
     groups: list[ListedGroup] = []
     for hosted in shards:
-        groups += hosted.shard.list_groups(request)
+        part = ListGroupsResponse(groups=tuple(hosted.shard.list_groups(request)))
+        groups += cast("ListGroupsResponse", call.finish(part)).groups
         await asyncio.sleep(0)
     response = ListGroupsResponse(groups=tuple(groups))
-    data = await asyncio.to_thread(call.encode, response)
+    data = await asyncio.to_thread(call.encode_finished, response)
     broker.groups.answer_encoded(call, shards, data)
 
 
@@ -103,7 +107,8 @@ def describe_groups(broker: Broker, call: Call, request: DescribeGroupsRequest) 
     """DescribeGroups 0-6, with KIP-181's fields."""
     operations = _ALL_GROUP_OPERATIONS if request.include_authorized_operations else _NOT_ASKED
     asked: list[HostedShard] = []
-    groups: list[bytes] = []
+    refusals = cast("DescribeGroupsResponse", call.finish(_NO_GROUPS)).groups
+    groups = [encode_element(each, DescribeGroupsResponse, call.version) for each in refusals]
     for group_id in request.groups:
         hosted = broker.groups.find(group_id)
         if isinstance(hosted, ErrorCode):
@@ -111,6 +116,10 @@ def describe_groups(broker: Broker, call: Call, request: DescribeGroupsRequest) 
             groups.append(encode_element(refused, DescribeGroupsResponse, call.version))
         else:
             asked.append(hosted)
+            if call.guard is not None and request.include_authorized_operations:
+                operations = call.guard.operations(
+                    ResourceType.GROUP, group_id, all_of_them=_ALL_GROUP_OPERATIONS
+                )
             groups.append(hosted.shard.describe_encoded(group_id, call.version, operations))
     body = encode_with_elements(_NO_GROUPS, call.version, "groups", groups)
     broker.groups.answer_encoded(call, asked, call.frame(body))
@@ -140,6 +149,9 @@ def offset_fetch(broker: Broker, call: Call, request: OffsetFetchRequest) -> Res
     """OffsetFetch 1-10: one group, or from version 8 many (KIP-709)."""
     if call.version < _MANY_GROUPS_FROM:
         return broker.groups.handle(call, request.group_id)
+    if call.guard is not None:
+        _offset_fetch_guarded(broker, call, request)
+        return None
     found: list[bytes] = []
     asked: list[HostedShard] = []
     for group in request.groups:
@@ -160,3 +172,24 @@ def offset_fetch(broker: Broker, call: Call, request: OffsetFetchRequest) -> Res
     body = encode_with_elements(_NO_OFFSETS, call.version, "groups", found)
     broker.groups.answer_encoded(call, asked, call.frame(body))
     return None
+
+
+def _offset_fetch_guarded(broker: Broker, call: Call, request: OffsetFetchRequest) -> None:
+    """The same where not everybody may see every topic: no bytes that were made for another."""
+    groups: list[OffsetFetchResponseGroup] = []
+    asked: list[HostedShard] = []
+    for group in request.groups:
+        hosted = broker.groups.find(group.group_id)
+        if isinstance(hosted, ErrorCode):
+            groups.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=hosted))
+            continue
+        asked.append(hosted)
+        groups.append(
+            hosted.shard.fetch_offsets(
+                group,
+                call.version,
+                require_stable=request.require_stable,
+                topics=broker.cluster.metadata,
+            )
+        )
+    broker.groups.answer_reads(call, asked, OffsetFetchResponse(groups=tuple(groups)))

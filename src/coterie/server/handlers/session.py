@@ -1,4 +1,4 @@
-"""ApiVersions: what this broker serves."""
+"""ApiVersions: what this broker serves; and SASL where there is none, or no more to come."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from coterie.protocol.messages.session import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
     SupportedFeatureKey,
 )
 from coterie.protocol.schema import Response
@@ -19,13 +23,13 @@ if TYPE_CHECKING:
     from coterie.server.broker import Broker
     from coterie.server.calls import Call
 
-__all__ = ["api_versions"]
+__all__ = ["api_versions", "sasl_authenticate", "sasl_handshake"]
 
 #: Software names and versions that a client may tell (KIP-511).
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 #: Features by name, with the levels that Kafka 4.3 finalizes and that hold here too.
-_FEATURES: Final = {"metadata.version": (7, 30)}
+_FEATURES: Final = {"group.version": (0, 1), "metadata.version": (7, 30)}
 
 
 def api_versions(broker: Broker, call: Call, request: ApiVersionsRequest) -> Response:
@@ -46,4 +50,17 @@ def api_versions(broker: Broker, call: Call, request: ApiVersionsRequest) -> Res
         finalized_features=tuple(
             FinalizedFeatureKey(name, high, high) for name, (_, high) in _FEATURES.items()
         ),
+    )
+
+
+def sasl_handshake(broker: Broker, call: Call, request: SaslHandshakeRequest) -> Response:
+    """SaslHandshake 0-1 where it is not due; where it is, coterie.server.authentication answers it."""
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+
+
+def sasl_authenticate(broker: Broker, call: Call, request: SaslAuthenticateRequest) -> Response:
+    """SaslAuthenticate 0-2, likewise."""
+    return SaslAuthenticateResponse(
+        error_code=ErrorCode.ILLEGAL_SASL_STATE,
+        error_message="SaslAuthenticate request received after successful authentication",
     )

@@ -1,0 +1,152 @@
+"""ACLs: DescribeAcls, CreateAcls, DeleteAcls. What they mean is in coterie.security.authorizer."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from coterie.error_codes import ErrorCode
+from coterie.protocol.messages.acls import (
+    AclCreation,
+    AclCreationResult,
+    AclDescription,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from coterie.protocol.schema import Response
+from coterie.security.acls import (
+    AclBinding,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+
+if TYPE_CHECKING:
+    from coterie.server.broker import Broker
+    from coterie.server.calls import Call
+
+__all__ = ["create_acls", "delete_acls", "describe_acls"]
+
+_OFF = "No Authorizer is configured."
+
+
+def describe_acls(broker: Broker, call: Call, request: DescribeAclsRequest) -> Response:
+    """DescribeAcls 1-3."""
+    authorizer = broker.cluster.security.authorizer
+    if authorizer is None:
+        return DescribeAclsResponse(
+            error_code=ErrorCode.SECURITY_DISABLED,
+            error_message="No Authorizer is configured on the broker",
+        )
+    wanted = _filter(request)
+    if wanted.unknown:
+        return DescribeAclsResponse(
+            error_code=ErrorCode.INVALID_REQUEST, error_message=f"Unknown {wanted.unknown}."
+        )
+    found = sorted(authorizer.find(wanted))
+    by_resource = groupby(found, key=lambda a: (a.resource_type, a.resource_name, a.pattern_type))
+    return DescribeAclsResponse(
+        error_message=None,
+        resources=tuple(
+            DescribeAclsResource(
+                *resource,
+                tuple(
+                    AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
+                    for acl in acls
+                ),
+            )
+            for resource, acls in by_resource
+        ),
+    )
+
+
+def create_acls(broker: Broker, call: Call, request: CreateAclsRequest) -> Response:
+    """CreateAcls 1-3: each on its own; one that is there already is no error."""
+    security = broker.cluster.security
+    if security.authorizer is None:
+        off = AclCreationResult(ErrorCode.SECURITY_DISABLED, _OFF)
+        return CreateAclsResponse(results=(off,) * len(request.creations))
+    results = []
+    new: list[AclBinding] = []
+    for creation in request.creations:
+        acl = _binding(creation)
+        why = acl.why_invalid()
+        if why is None:
+            new.append(acl)
+        error = ErrorCode.INVALID_REQUEST if why else ErrorCode.NONE
+        results.append(AclCreationResult(error, why))
+    security.add_acls(new)
+    return CreateAclsResponse(results=tuple(results))
+
+
+def delete_acls(broker: Broker, call: Call, request: DeleteAclsRequest) -> Response:
+    """DeleteAcls 1-3: all that match any of the filters, and for each filter what it matched."""
+    security = broker.cluster.security
+    authorizer = security.authorizer
+    if authorizer is None:
+        off = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, _OFF)
+        return DeleteAclsResponse(filter_results=(off,) * len(request.filters))
+    results = []
+    gone: dict[AclBinding, None] = {}
+    for each in request.filters:
+        wanted = _filter(each)
+        if wanted.unknown:
+            why = f"Unknown {wanted.unknown}."
+            results.append(DeleteAclsFilterResult(ErrorCode.INVALID_REQUEST, why))
+            continue
+        found = authorizer.find(wanted)
+        gone |= dict.fromkeys(found)
+        results.append(
+            DeleteAclsFilterResult(
+                error_message=None, matching_acls=tuple(_matched(acl) for acl in found)
+            )
+        )
+    security.remove_acls(gone)
+    return DeleteAclsResponse(filter_results=tuple(results))
+
+
+def _binding(creation: AclCreation) -> AclBinding:
+    return AclBinding(
+        ResourceType.of(creation.resource_type),
+        creation.resource_name,
+        PatternType.of(creation.resource_pattern_type),
+        creation.principal,
+        creation.host,
+        Operation.of(creation.operation),
+        Permission.of(creation.permission_type),
+    )
+
+
+def _filter(given: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+    return AclFilter(
+        ResourceType.of(given.resource_type_filter),
+        given.resource_name_filter,
+        PatternType.of(given.pattern_type_filter),
+        given.principal_filter,
+        given.host_filter,
+        Operation.of(given.operation),
+        Permission.of(given.permission_type),
+    )
+
+
+def _matched(acl: AclBinding) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        error_message=None,
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )

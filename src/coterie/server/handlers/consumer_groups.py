@@ -1,0 +1,53 @@
+"""Consumer groups of KIP-848, seen from outside: ConsumerGroupDescribe.
+
+Their heartbeats are requests about one group, like many others: coterie.server.handlers.groups.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from coterie.coordinator.administration import NO_OPERATIONS
+from coterie.error_codes import ErrorCode
+from coterie.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from coterie.protocol.schema import Response
+from coterie.security.acls import ResourceType, operation_bits
+from coterie.server.group_service import HostedShard
+
+if TYPE_CHECKING:
+    from coterie.server.broker import Broker
+    from coterie.server.calls import Call
+
+__all__ = ["consumer_group_describe"]
+
+_ALL_OPERATIONS: Final = operation_bits(ResourceType.GROUP)
+
+
+def consumer_group_describe(
+    broker: Broker, call: Call, request: ConsumerGroupDescribeRequest
+) -> Response | None:
+    """ConsumerGroupDescribe 0-1: each group from its own shard, with names for topics."""
+    asked: list[HostedShard] = []
+    groups: list[DescribedGroup] = []
+    topics = broker.cluster.metadata
+    for group_id in request.group_ids:
+        hosted = broker.groups.find(group_id)
+        if isinstance(hosted, ErrorCode):
+            groups.append(DescribedGroup(error_code=hosted, group_id=group_id))
+            continue
+        asked.append(hosted)
+        operations = NO_OPERATIONS
+        if request.include_authorized_operations:
+            operations = _ALL_OPERATIONS
+            if call.guard is not None:
+                operations = call.guard.operations(
+                    ResourceType.GROUP, group_id, all_of_them=_ALL_OPERATIONS
+                )
+        groups.append(hosted.shard.describe_consumer_group(group_id, topics, operations))
+    response = ConsumerGroupDescribeResponse(groups=tuple(groups))
+    broker.groups.answer_reads(call, asked, response)
+    return None
