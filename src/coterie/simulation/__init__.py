@@ -7,6 +7,6 @@ and the truth about what happened, which no broker writes down.
 
 from __future__ import annotations
 
-from coterie.simulation.simulate import Simulated, simulate
+from coterie.simulation.simulator import Simulated, simulate
 
 __all__ = ["Simulated", "simulate"]

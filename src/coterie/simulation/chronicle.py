@@ -43,10 +43,12 @@ class Chronicle:
     last_member_ms: int | None = None
     deleted_ms: int | None = None
     _reasons: list[tuple[str, str, int]] = field(default_factory=list)
+    _newest: tuple[str, str, int] | None = None
 
     def because(self, cause: str, event: str, at_ms: int) -> None:
         """Something happened that makes the group rebalance."""
-        self._reasons.append((cause, event, at_ms))
+        self._newest = (cause, event, at_ms)
+        self._reasons.append(self._newest)
 
     def written(self, generation: int, now: frozenset[str], leader: str | None, at_ms: int) -> None:
         """The coordinator wrote a generation down; `now` are its members."""
@@ -54,9 +56,12 @@ class Chronicle:
             self.last_member_ms = at_ms
         if generation == 0 or (not self._reasons and generation == self.generation):
             return
+        if not self._reasons and self._newest is not None:
+            # Two came at once, and the second was a generation late.
+            self._reasons.append(self._newest)
         hidden = range(self.generation + 1, generation)
         causes = list(dict.fromkeys(cause for cause, _, _ in self._reasons))
-        cause, event, started_ms = self._reasons[0] if self._reasons else ("unknown", "", at_ms)
+        cause, event, started_ms = self._reasons[0]
         line = {
             "group": self.group_id,
             "time": iso(at_ms),

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from coterie.simulation.chronicle import iso
-from coterie.simulation.simulate import simulate
+from coterie.simulation.simulator import simulate
 
 __all__ = ["command"]
 

@@ -108,11 +108,14 @@ class Stage:
 
     def run(self, end_ms: int) -> None:
         """Everything, until the end."""
-        while self._heap and self._heap[0][0] <= end_ms:
+        while True:
+            coming = self._heap[0][0] if self._heap else end_ms + 1
             deadline = self._deadline()
-            if deadline is not None and deadline <= self._heap[0][0]:
+            if deadline is not None and deadline <= min(coming, end_ms):
                 self._pass_time(deadline)
                 continue
+            if coming > end_ms:
+                return
             at_ms, _, act, arguments = heappop(self._heap)
             if at_ms < self._loading_until:
                 self.at(self._loading_until + self.dice.randint(1, 500), act, *arguments)

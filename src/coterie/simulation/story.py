@@ -186,9 +186,9 @@ class Story:
     def _flap(self) -> None:
         """A member that is too slow to poll: thrown out and back in, again and again."""
         at_ms = self._stage.now_ms
-        for _ in range(self._dice.randint(6, 12)):
+        for _ in range(self._dice.randint(12, 20)):
             self._stage.at(at_ms, self._throw_out)
-            at_ms += self._dice.randint(30_000, 60_000)
+            at_ms += self._dice.randint(20_000, 40_000)
 
     def _throw_out(self) -> None:
         if len(self._members) > 1:

@@ -1,0 +1,229 @@
+"""Burrow's evaluation of consumers, rule by rule, with its names: OK, WARN, ERR, STOP, STALL, REWIND.
+
+Burrow keeps a ring of the last commits of each partition and a ring of the last end offsets, and judges a
+consumer by what is in them, without thresholds. Here the rings are windows over the tables. Two things are
+different, where Burrow is known to be wrong: commits of transactions that were aborted or are open do not
+count, and offsets that were removed are not judged.
+
+The rules, in this order, for a partition with more lag than is allowed:
+STOP: nothing was committed for longer than the ring spans, and lag was not zero lately.
+REWIND: an offset is lower than the one before it, and no later one has caught up.
+Lag was zero, at one of the commits: OK.
+STALL: all commits are of the same offset.
+WARN: lag never went down from one commit to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from coterie.spark.marts.inputs import at_least_zero, settled_commits
+
+__all__ = ["Burrow", "group_status", "partition_status"]
+
+#: Burrow's numbers; a group has the highest of its partitions', but no more than ERR.
+STATUSES = {"NOTFOUND": 0, "OK": 1, "WARN": 2, "ERR": 3, "STOP": 4, "STALL": 5, "REWIND": 6}
+_PLACE = ["topic", "partition"]
+_KEYS = ["group_id", *_PLACE]
+_COMMIT = "struct<order:bigint,committed:bigint,at:bigint,lag:bigint>"
+
+
+@dataclass(frozen=True, slots=True)
+class Burrow:
+    """Burrow's settings, with its names and defaults."""
+
+    #: How many commits, and end offsets, are looked at.
+    intervals: int = 10
+    #: Commits that come sooner after another take its place.
+    min_distance: timedelta = timedelta(0)
+    #: A partition with a smaller share of its ring filled is OK.
+    minimum_complete: float = 0.0
+    allowed_lag: int = 0
+    #: Older commits are not looked at.
+    expire_group: timedelta = timedelta(days=7)
+
+
+def partition_status(
+    commits: DataFrame, history: DataFrame, now: DataFrame, settings: Burrow
+) -> DataFrame:
+    """One row per group and partition: `status`, `complete`, `current_lag`, and what was looked at."""
+    rings = _rings(commits, history, now, settings)
+    brokers = _broker_rings(history, settings)
+    judged = rings.join(brokers, _PLACE, "left").crossJoin(F.broadcast(now))
+    last = F.element_at("ring", -1)
+    judged = judged.select(
+        "*",
+        last["committed"].alias("last_committed"),
+        last["at"].alias("last_at"),
+        F.element_at("ring", 1)["at"].alias("first_at"),
+        (F.size("ring") / F.lit(settings.intervals)).alias("complete"),
+        at_least_zero(F.col("broker_end") - last["committed"]).alias("current_lag"),
+        # Burrow's clock has seconds.
+        (F.unix_seconds("as_of") * 1000).alias("now_ms"),
+        F.transform("ring", lambda each: each["committed"]).alias("offsets"),
+        F.filter(F.transform("ring", lambda each: each["lag"]), F.isnotnull).alias("lags"),
+    )
+    status = F.when(F.col("complete") < settings.minimum_complete, F.lit("OK")).otherwise(
+        _status(settings.allowed_lag)
+    )
+    return judged.withColumn("status", status)
+
+
+def group_status(partitions: DataFrame) -> DataFrame:
+    """One row per group: the worst status of its partitions, at most ERR, and its lag."""
+    number = F.create_map(*[F.lit(each) for pair in STATUSES.items() for each in pair])
+    worst = F.least(F.max(F.element_at(number, F.col("status"))), F.lit(STATUSES["ERR"]))
+    names = F.create_map(*[F.lit(each) for name, n in STATUSES.items() for each in (n, name)])
+    found = partitions.groupBy("group_id").agg(
+        worst.alias("worst"),
+        F.count("*").alias("partitions"),
+        F.sum("current_lag").alias("total_lag"),
+        F.max("current_lag").alias("max_lag"),
+        (F.count_if(F.col("complete") == 1) / F.count("*")).alias("complete"),
+        *(
+            F.count_if(F.col("status") == each).alias(each)
+            for each in ("WARN", "STOP", "STALL", "REWIND")
+        ),
+    )
+    return found.withColumn("status", F.element_at(names, F.col("worst")))
+
+
+def _rings(commits: DataFrame, history: DataFrame, now: DataFrame, settings: Burrow) -> DataFrame:
+    """The last commits of each partition, oldest first, each with the lag that it had."""
+    live = (
+        settled_commits(commits)
+        .where(~F.col("tombstone"))
+        .select(
+            "group_id",
+            "topic",
+            F.col("topic_partition").alias("partition"),
+            F.col("offset").alias("order"),
+            F.col("committed_offset").alias("committed"),
+            F.coalesce("commit_timestamp", "timestamp").alias("at"),
+        )
+    )
+    oldest = F.unix_seconds("as_of") - F.lit(int(settings.expire_group.total_seconds()))
+    live = live.crossJoin(F.broadcast(now)).where(F.unix_seconds("at") >= oldest).drop("as_of")
+    # More than fit into the ring, because some of them will take each other's place.
+    most = settings.intervals * (20 if settings.min_distance else 2)
+    backwards = Window.partitionBy(*_KEYS).orderBy(F.desc("order"))
+    tail = live.withColumn("place_from_end", F.row_number().over(backwards))
+    tail = _with_lag(tail.where(F.col("place_from_end") <= most), history)
+    commit = F.struct("order", "committed", F.unix_millis("at").alias("at"), "lag")
+    lists = tail.groupBy(*_KEYS).agg(F.array_sort(F.collect_list(commit)).alias("tail"))
+    merged = F.aggregate("tail", F.expr(f"cast(array() as array<{_COMMIT}>)"), _merge(settings))
+    return lists.select(
+        *_KEYS,
+        F.slice(
+            merged,
+            F.greatest(F.size(merged) - settings.intervals + 1, F.lit(1)),
+            settings.intervals,
+        ).alias("ring"),
+    )
+
+
+def _merge(settings: Burrow) -> Callable[[Column, Column], Column]:
+    """How a commit goes into the ring: behind the last, or in its place, with the old time."""
+    distance = int(settings.min_distance.total_seconds() * 1000)
+
+    def put(ring: Column, commit: Column) -> Column:
+        last = F.get(ring, F.size(ring) - 1)
+        soon = (F.size(ring) > 0) & (commit["at"] - last["at"] < distance)
+        replaced = F.struct(
+            commit["order"].alias("order"),
+            commit["committed"].alias("committed"),
+            F.when(soon, last["at"]).otherwise(commit["at"]).alias("at"),
+            commit["lag"].alias("lag"),
+        )
+        kept = F.when(soon, F.slice(ring, 1, F.greatest(F.size(ring) - 1, F.lit(0)))).otherwise(
+            ring
+        )
+        return F.concat(kept, F.array(replaced))
+
+    return put
+
+
+def _with_lag(tail: DataFrame, history: DataFrame) -> DataFrame:
+    """Each commit with its lag at the time: against the newest end offset that was known then."""
+    samples = history.select(
+        *_PLACE, F.col("taken_at").alias("at"), F.lit(0).alias("is_commit"), "log_end"
+    )
+    rows = tail.withColumn("is_commit", F.lit(1))
+    both = rows.unionByName(samples, allowMissingColumns=True)
+    so_far = (
+        Window.partitionBy(*_PLACE)
+        .orderBy("at", "is_commit")
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    known = both.withColumn("known_end", F.last("log_end", ignorenulls=True).over(so_far))
+    return known.where("is_commit = 1").withColumn(
+        "lag", at_least_zero(F.col("known_end") - F.col("committed"))
+    )
+
+
+def _broker_rings(history: DataFrame, settings: Burrow) -> DataFrame:
+    """The newest end offset of each partition, and the lowest of the last ones."""
+    backwards = Window.partitionBy(*_PLACE).orderBy(F.desc("taken_at"))
+    newest = history.withColumn("place_from_end", F.row_number().over(backwards))
+    newest = newest.where(F.col("place_from_end") <= settings.intervals)
+    return newest.groupBy(*_PLACE).agg(
+        F.max_by("log_end", "taken_at").alias("broker_end"), F.min("log_end").alias("lowest_end")
+    )
+
+
+def _status(allowed_lag: int) -> Column:
+    silence = F.col("now_ms") - F.col("last_at")
+    recently_zero = F.coalesce(F.col("lowest_end") <= F.col("last_committed"), F.lit(False))
+    stopped = (silence > F.col("last_at") - F.col("first_at")) & ~recently_zero
+    was_zero = F.exists("lags", lambda lag: lag <= allowed_lag)
+    stalled = F.size(F.array_distinct("offsets")) == 1
+    return (
+        F.when(F.coalesce(F.col("current_lag"), F.lit(0)) <= allowed_lag, "OK")
+        .when(stopped, "STOP")
+        .when(_rewound(), "REWIND")
+        .when(was_zero, "OK")
+        .when(stalled, "STALL")
+        .when(~_ever_lower("lags"), "WARN")
+        .otherwise("OK")
+    )
+
+
+def _rewound() -> Column:
+    """Whether the first step backwards has not been caught up with."""
+    return F.expr(
+        """coalesce(
+            aggregate(
+                offsets,
+                named_struct('last', cast(null as bigint), 'before', cast(null as bigint), 'open', false),
+                (so_far, offset) -> named_struct(
+                    'last', offset,
+                    'before', coalesce(so_far.before, if(offset < so_far.last, so_far.last, null)),
+                    'open', case
+                        when so_far.before is null then coalesce(offset < so_far.last, false)
+                        else so_far.open and offset < so_far.before
+                    end
+                ),
+                end -> end.open
+            ),
+            false
+        )"""
+    )
+
+
+def _ever_lower(numbers: str) -> Column:
+    """Whether a number is lower than the one before it."""
+    return F.expr(
+        f"""aggregate(
+            {numbers},
+            named_struct('last', cast(null as bigint), 'lower', false),
+            (so_far, each) -> named_struct(
+                'last', each, 'lower', so_far.lower or coalesce(each < so_far.last, false)
+            ),
+            end -> end.lower
+        )"""
+    )

@@ -1,0 +1,79 @@
+"""What is committed now, by the log or by the newest snapshot, whichever saw it last."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from coterie.spark.marts.inputs import (
+    dataset_or_empty,
+    latest_snapshot,
+    session_of,
+    settled_commits,
+)
+
+__all__ = ["committed_now"]
+
+
+def committed_now(
+    commits: DataFrame | None, offsets: DataFrame | None, as_of: datetime | None = None
+) -> DataFrame:
+    """One row per group and partition: `committed_offset`, `commit_time`, `source` and so on.
+
+    Offsets that were removed are not there. `commit_time` is null if only a snapshot saw the offset: the
+    admin API does not tell it.
+    """
+    session = session_of(commits, offsets)
+    log = _by_log(dataset_or_empty("commits", commits, session, as_of))
+    if offsets is None:
+        return log.where(~F.col("tombstone")).drop("tombstone")
+    live = _by_snapshot(dataset_or_empty("offsets", offsets, session, as_of))
+    keys = ["group_id", "topic", "partition"]
+    both = log.join(live, keys, "full_outer")
+    newer = F.col("live_at").isNull() | (F.col("seen_at") > F.col("live_at"))
+    # A snapshot that does not have an offset says nothing about it: it may not have been allowed to look.
+    found = both.select(
+        *keys,
+        F.when(newer, F.col("committed_offset"))
+        .otherwise(F.col("live_offset"))
+        .alias("committed_offset"),
+        "commit_time",
+        "expire_time",
+        F.when(newer, F.col("seen_at")).otherwise(F.col("live_at")).alias("seen_at"),
+        F.when(newer, "log").otherwise("snapshot").alias("source"),
+        F.when(newer, F.coalesce("tombstone", F.lit(False))).otherwise(False).alias("tombstone"),
+    )
+    gone = F.col("tombstone") | F.col("committed_offset").isNull()
+    return found.where(~gone).drop("tombstone")
+
+
+def _by_log(commits: DataFrame) -> DataFrame:
+    # max_by of plain numbers stays in Spark's hash aggregation; of a struct it would sort everything.
+    return (
+        settled_commits(commits)
+        .groupBy("group_id", "topic", F.col("topic_partition").alias("partition"))
+        .agg(
+            F.max_by("committed_offset", "offset").alias("committed_offset"),
+            F.max_by(F.coalesce("commit_timestamp", "timestamp"), "offset").alias("commit_time"),
+            F.max_by("expire_timestamp", "offset").alias("expire_time"),
+            F.max_by("timestamp", "offset").alias("seen_at"),
+            F.max_by("tombstone", "offset").alias("tombstone"),
+        )
+        .withColumn("source", F.lit("log"))
+    )
+
+
+def _by_snapshot(offsets: DataFrame) -> DataFrame:
+    return (
+        latest_snapshot(offsets)
+        .where(F.col("committed_offset").isNotNull())
+        .select(
+            "group_id",
+            "topic",
+            "partition",
+            F.col("committed_offset").alias("live_offset"),
+            F.col("taken_at").alias("live_at"),
+        )
+    )

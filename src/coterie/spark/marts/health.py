@@ -1,0 +1,370 @@
+"""The mart `health`: findings about groups, each with its evidence and what to do next.
+
+Burrow's verdict comes first (coterie.spark.marts.burrow), for every group; other rules only speak where they
+find something. All of them look at the moment; what went on over time is in the other marts.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from coterie.spark.marts.burrow import Burrow, group_status, partition_status
+from coterie.spark.marts.inputs import (
+    dataset_or_empty,
+    end_offset_history,
+    moment,
+    session_of,
+)
+from coterie.spark.marts.lag import lag as lag_mart
+from coterie.spark.marts.membership import groups_now, members_now
+from coterie.spark.marts.rebalances import rebalances as rebalances_mart
+from coterie.spark.marts.schemas import MartColumn, conform
+
+__all__ = ["HEALTH", "health"]
+
+HEALTH = (
+    MartColumn("group_id", "string", "The group."),
+    MartColumn("topic", "string", "The topic; null if it is about the group."),
+    MartColumn("partition", "int", "The partition; null if it is about more than one."),
+    MartColumn("rule", "string", "Which rule found it; see below."),
+    MartColumn(
+        "status",
+        "string",
+        "Of Burrow: `OK`, `WARN`, `ERR` for a group, also `STOP`, `STALL`, `REWIND` for a partition."
+        " Of other rules: `WARN` or `ERR`.",
+    ),
+    MartColumn("severity", "string", "`ok`, `info`, `warning` or `critical`."),
+    MartColumn("evidence", "string", "The figures that it rests on."),
+    MartColumn("next_step", "string", "What to do."),
+    MartColumn("as_of", "timestamp", "The moment that this is about."),
+)
+_PLACE = ["topic", "partition"]
+#: A partition is hot if it has so many times the lag of its neighbours, and so much at least.
+_HOT_TIMES, _HOT_LAG, _HOT_PARTITIONS = 5, 1_000, 3
+_RISK = 0.8
+_STEPS = {
+    "OK": "nothing to do",
+    "WARN": "the consumer is too slow: add members up to the number of partitions, or make it faster",
+    "ERR": "look at the partitions of this group below",
+    "STOP": "it commits no more: see whether its members live, and restart them",
+    "STALL": "it commits the same offset again and again: look for a record that it cannot process",
+    "REWIND": "its offsets were set back: see offset_resets for who did it",
+}
+
+
+def health(
+    commits: DataFrame | None = None,
+    *,
+    end_offsets: DataFrame | None = None,
+    offsets: DataFrame | None = None,
+    group_events: DataFrame | None = None,
+    groups: DataFrame | None = None,
+    members: DataFrame | None = None,
+    assignments: DataFrame | None = None,
+    lag: DataFrame | None = None,
+    rebalances: DataFrame | None = None,
+    as_of: datetime | None = None,
+    burrow: Burrow | None = None,
+    stuck_after: timedelta = timedelta(minutes=30),
+) -> DataFrame:
+    """What is wrong with which group. `stuck_after` should be some commit intervals long."""
+    session = session_of(commits, offsets, group_events, groups, members)
+    now = moment(
+        as_of,
+        session,
+        commits=dataset_or_empty("commits", commits, session),
+        end_offsets=dataset_or_empty("end_offsets", end_offsets, session),
+        offsets=dataset_or_empty("offsets", offsets, session),
+        groups=dataset_or_empty("groups", groups, session),
+        group_events=dataset_or_empty("group_events", group_events, session),
+    )
+    if lag is None:
+        log = dataset_or_empty("commits", commits, session)
+        lag = lag_mart(log, end_offsets=end_offsets, offsets=offsets, as_of=as_of)
+    there = groups_now(
+        session, group_events=group_events, committed=lag, groups=groups, as_of=as_of
+    ).select("group_id", "state", "members")
+    people = members_now(
+        session,
+        group_events=group_events,
+        commits=commits,
+        groups=groups,
+        members=members,
+        assignments=assignments,
+        as_of=as_of,
+    )
+    history = end_offset_history(end_offsets, offsets, session, as_of)
+    found = [*_of_lag(lag, there), *_of_members(people, history)]
+    if commits is not None:
+        log = dataset_or_empty("commits", commits, session, as_of)
+        judged = partition_status(log, history, now, burrow or Burrow())
+        # Offsets that were removed, and groups that are gone, are not judged.
+        judged = judged.join(lag.select("group_id", *_PLACE), ["group_id", *_PLACE], "left_semi")
+        found += [*_of_burrow(judged), _stuck(judged, there, stuck_after)]
+    found += _of_rebalances(session, rebalances, group_events, now, as_of)
+    together = reduce(lambda one, other: one.unionByName(other), found)
+    return conform(together.crossJoin(F.broadcast(now)), HEALTH)
+
+
+def _finding(
+    frame: DataFrame,
+    rule: str,
+    severity: Column | str,
+    evidence: Column,
+    next_step: Column | str,
+    *,
+    about: str = "partition",
+) -> DataFrame:
+    """Rows of a rule; `about` is group, topic or partition."""
+    nothing = F.lit(None)
+    level = F.lit(severity) if isinstance(severity, str) else severity
+    step = F.lit(next_step) if isinstance(next_step, str) else next_step
+    status = (
+        F.col("status")
+        if rule == "burrow"
+        else F.when(level == "critical", "ERR").otherwise("WARN")
+    )
+    return frame.select(
+        "group_id",
+        (F.col("topic") if about != "group" else nothing).cast("string").alias("topic"),
+        (F.col("partition") if about == "partition" else nothing).cast("int").alias("partition"),
+        F.lit(rule).alias("rule"),
+        status.alias("status"),
+        level.alias("severity"),
+        evidence.alias("evidence"),
+        step.alias("next_step"),
+    )
+
+
+# Burrow, and what can be seen in its rings
+
+
+def _of_burrow(judged: DataFrame) -> list[DataFrame]:
+    """A verdict for each group, and the partitions that it comes from."""
+    whole = group_status(judged)
+    steps = F.create_map(*[F.lit(each) for pair in _STEPS.items() for each in pair])
+    counts = [
+        F.format_string(f"%d {each}", F.col(each)) for each in ("WARN", "STOP", "STALL", "REWIND")
+    ]
+    of_group = _finding(
+        whole,
+        "burrow",
+        F.when(F.col("status") == "OK", "ok")
+        .when(F.col("status") == "WARN", "warning")
+        .otherwise("critical"),
+        F.concat(
+            F.format_string("%d partitions: ", "partitions"),
+            F.concat_ws(", ", *counts),
+            F.format_string("; total lag %d", F.coalesce("total_lag", F.lit(0))),
+        ),
+        F.when((F.col("worst") > 1), steps["ERR"]).otherwise(steps["OK"]),
+        about="group",
+    )
+    of_partition = _finding(
+        judged.where(F.col("status") != "OK"),
+        "burrow",
+        F.when(F.col("status") == "WARN", "warning").otherwise("critical"),
+        F.format_string(
+            "lag %d; last commit %s of offset %d; %d commits looked at",
+            F.col("current_lag"),
+            _time(F.timestamp_millis("last_at")),
+            F.col("last_committed"),
+            F.size("ring"),
+        ),
+        steps[F.col("status")],
+    )
+    return [of_group, of_partition]
+
+
+def _stuck(judged: DataFrame, there: DataFrame, stuck_after: timedelta) -> DataFrame:
+    """Members are there, lag too, and the offset has not moved for long."""
+    same = F.filter("ring", lambda each: each["committed"] == F.col("last_committed"))
+    since = F.array_min(F.transform(same, lambda each: each["at"]))
+    still = judged.withColumn("since", since).withColumn(
+        "still_seconds", ((F.col("now_ms") - F.col("since")) / 1000).cast("bigint")
+    )
+    alive = there.where(F.col("members") > 0).select("group_id")
+    enough = (F.col("current_lag") > 0) & (F.col("still_seconds") >= stuck_after.total_seconds())
+    return _finding(
+        still.where(enough).join(alive, "group_id", "left_semi"),
+        "stuck",
+        "warning",
+        F.format_string(
+            "offset %d since %s, %d s ago; lag %d",
+            F.col("last_committed"),
+            _time(F.timestamp_millis("since")),
+            F.col("still_seconds"),
+            F.col("current_lag"),
+        ),
+        "the group has members, but nobody gets on: look at the logs of the one that has the partition",
+    )
+
+
+def _time(moment_: Column) -> Column:
+    return F.date_format(moment_, "yyyy-MM-dd HH:mm:ss")
+
+
+# What can be seen in lag
+
+
+def _of_lag(lag: DataFrame, there: DataFrame) -> list[DataFrame]:
+    span = F.col("log_end") - F.col("log_start")
+    share = F.col("lag") / span
+    # A log that still has its first record has lost nothing yet.
+    at_risk = (F.col("log_start") > 0) & (span > 0) & (share >= _RISK) & ~F.col("data_loss")
+    risk = _finding(
+        lag.where(at_risk),
+        "retention_risk",
+        "warning",
+        F.format_string(
+            "lag %d is %d %% of what the log keeps (%d to %d)",
+            F.col("lag"),
+            (share * 100).cast("int"),
+            F.col("log_start"),
+            F.col("log_end"),
+        ),
+        "records will go before they are read: speed the group up, or lengthen the topic's retention",
+    )
+    loss = _finding(
+        lag.where("data_loss"),
+        "data_loss",
+        "critical",
+        F.format_string(
+            "committed offset %d, but the log starts at %d: %d offsets are gone",
+            F.col("committed_offset"),
+            F.col("log_start"),
+            F.col("lost_records"),
+        ),
+        "these records cannot be read any more; the group will go on by its auto.offset.reset",
+    )
+    idle = there.where((F.col("members") == 0) & (F.col("state") == "Empty")).select("group_id")
+    totals = lag.groupBy("group_id").agg(F.sum("lag").alias("lag")).where("lag > 0")
+    empty = _finding(
+        totals.join(idle, "group_id", "left_semi"),
+        "no_members",
+        "info",
+        F.format_string("no members, and lag %d", F.col("lag")),
+        "start its consumers, or delete the group if it is not needed: see stale_groups",
+        about="group",
+    )
+    return [_hot(lag), risk, loss, empty]
+
+
+def _hot(lag: DataFrame) -> DataFrame:
+    """One partition of a topic is far behind its neighbours."""
+    of_topic = Window.partitionBy("group_id", "topic")
+    neighbours = lag.where(F.col("lag").isNotNull()).select(
+        "*",
+        F.count("*").over(of_topic).alias("count"),
+        ((F.sum("lag").over(of_topic) - F.col("lag")) / (F.count("*").over(of_topic) - 1)).alias(
+            "mean"
+        ),
+    )
+    hot = (
+        (F.col("count") >= _HOT_PARTITIONS)
+        & (F.col("lag") >= _HOT_LAG)
+        & (F.col("lag") > F.col("mean") * _HOT_TIMES)
+    )
+    return _finding(
+        neighbours.where(hot),
+        "hot_partition",
+        "warning",
+        F.format_string(
+            "lag %d, where the other %d partitions have %d on average",
+            F.col("lag"),
+            F.col("count") - 1,
+            F.col("mean").cast("bigint"),
+        ),
+        "look at the keys of the topic's producers, and at the member that has this partition",
+    )
+
+
+# What can be seen in members
+
+
+def _of_members(people: DataFrame, history: DataFrame) -> list[DataFrame]:
+    places = F.coalesce(F.size("places"), F.lit(0))
+    counts = people.groupBy("group_id").agg(
+        F.count("*").alias("members"),
+        F.sum(places).alias("partitions"),
+        F.count_if(places == 0).alias("idle"),
+        F.array_sort(F.collect_list(F.when(places == 0, F.col("client_id")))).alias("names"),
+    )
+    crowded = (F.col("members") > F.col("partitions")) & (F.col("partitions") > 0)
+    idle = _finding(
+        counts.where(crowded),
+        "more_members_than_partitions",
+        "info",
+        F.format_string(
+            "%d members for %d partitions; idle: %s",
+            F.col("members"),
+            F.col("partitions"),
+            F.concat_ws(", ", F.slice("names", 1, 5)),
+        ),
+        "stop the members that have nothing to do, or give the topics more partitions",
+        about="group",
+    )
+    return [idle, _unassigned(people, history)]
+
+
+def _unassigned(people: DataFrame, history: DataFrame) -> DataFrame:
+    """Partitions of topics that a group subscribes to, and that none of its members has."""
+    wanted = people.select("group_id", F.explode("subscription").alias("topic")).distinct()
+    there = history.select(*_PLACE).distinct()
+    has = people.select("group_id", F.explode("places").alias("place")).select(
+        "group_id", "place.topic", "place.partition"
+    )
+    lonely = wanted.join(there, "topic").join(has, ["group_id", *_PLACE], "left_anti")
+    found = lonely.groupBy("group_id", "topic").agg(
+        F.count("*").alias("count"), F.array_sort(F.collect_list("partition")).alias("which")
+    )
+    return _finding(
+        found,
+        "unassigned_partitions",
+        "warning",
+        F.format_string(
+            "%d partitions have no member: %s",
+            F.col("count"),
+            F.concat_ws(", ", F.slice("which", 1, 10).cast("array<string>")),
+        ),
+        "nobody reads them: see whether the group is rebalancing, or restart its leader to assign anew",
+        about="topic",
+    )
+
+
+def _of_rebalances(
+    session: SparkSession,
+    rebalances: DataFrame | None,
+    group_events: DataFrame | None,
+    now: DataFrame,
+    as_of: datetime | None,
+) -> list[DataFrame]:
+    if rebalances is None:
+        events = dataset_or_empty("group_events", group_events, session)
+        rebalances = rebalances_mart(events, as_of=as_of)
+    recent = rebalances.where("storm").crossJoin(F.broadcast(now))
+    recent = recent.where(F.col("completed_at") >= F.col("as_of") - F.expr("interval 1 hour"))
+    storms = recent.groupBy("group_id").agg(
+        F.count("*").alias("count"),
+        F.max("in_ten_minutes").alias("most"),
+        F.max_by("cause", "completed_at").alias("cause"),
+    )
+    return [
+        _finding(
+            storms,
+            "rebalance_storm",
+            "warning",
+            F.format_string(
+                "%d rebalances in the last hour, up to %d in ten minutes; the last by %s",
+                F.col("count"),
+                F.col("most"),
+                F.col("cause"),
+            ),
+            "look for a member that comes and goes: see rebalances for its client id and host",
+            about="group",
+        )
+    ]

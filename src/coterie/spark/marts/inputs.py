@@ -1,0 +1,151 @@
+"""What marts are made from: datasets that may be missing, snapshots of which the newest counts, the time.
+
+Every input of a mart may be None: a cluster whose log nobody may read has snapshots only, a copied disk has
+the log only. A missing input is an empty one, and what it would have told is null.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache, reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+
+from coterie.datasets.schemas import schema
+from coterie.errors import InvalidArgument
+
+__all__ = [
+    "SNAPSHOT_COLUMNS",
+    "at_least_zero",
+    "dataset_or_empty",
+    "empty",
+    "end_offset_history",
+    "latest_snapshot",
+    "moment",
+    "seconds",
+    "session_of",
+    "settled_commits",
+    "until",
+]
+
+#: Which column says when a row was true.
+_TIMES = {
+    "commits": "timestamp",
+    "group_events": "timestamp",
+    "end_offsets": "taken_at",
+    "groups": "taken_at",
+    "members": "taken_at",
+    "assignments": "taken_at",
+    "offsets": "taken_at",
+}
+SNAPSHOT_COLUMNS = (
+    StructField("snapshot_id", StringType()),
+    StructField("taken_at", TimestampType()),
+)
+_SNAPSHOTS = frozenset({"groups", "members", "assignments", "offsets"})
+
+
+def session_of(*frames: DataFrame | None) -> SparkSession:
+    """The session of whatever is there."""
+    for frame in frames:
+        if frame is not None:
+            return frame.sparkSession
+    raise InvalidArgument("a mart needs one of its inputs at least: none was given")
+
+
+@lru_cache
+def _dataset_schema(name: str) -> StructType:
+    columns = from_arrow_schema(schema(name)).fields
+    if name in _SNAPSHOTS:
+        columns = [*SNAPSHOT_COLUMNS, *columns]
+    return StructType(columns)
+
+
+def empty(session: SparkSession, columns: StructType) -> DataFrame:
+    return session.createDataFrame([], columns)
+
+
+def dataset_or_empty(
+    name: str, frame: DataFrame | None, session: SparkSession, as_of: datetime | None = None
+) -> DataFrame:
+    """A dataset, or none of its rows; of snapshots also without the columns that tell them apart."""
+    if frame is None:
+        return empty(session, _dataset_schema(name))
+    if name in _SNAPSHOTS and "taken_at" not in frame.columns:
+        frame = frame.select(
+            F.lit(None).cast("string").alias("snapshot_id"),
+            F.current_timestamp().alias("taken_at"),
+            "*",
+        )
+    return until(frame, _TIMES[name], as_of)
+
+
+def until(frame: DataFrame, column: str, as_of: datetime | None) -> DataFrame:
+    """The rows up to a moment; all of them without one."""
+    return frame if as_of is None else frame.where(F.col(column) <= _literal(as_of))
+
+
+def _literal(as_of: datetime) -> Column:
+    if as_of.tzinfo is None:
+        raise InvalidArgument(f"as_of {as_of} has no time zone: give it one, such as UTC")
+    micros = (as_of - datetime(1970, 1, 1, tzinfo=UTC)) // _MICROSECOND
+    return F.timestamp_micros(F.lit(micros))
+
+
+_MICROSECOND = datetime.resolution
+
+
+def moment(as_of: datetime | None, session: SparkSession, **datasets: DataFrame) -> DataFrame:
+    """One row, `as_of`: the moment that was asked for, or the newest one that the data knows of."""
+    if as_of is not None:
+        return session.range(1).select(_literal(as_of).alias("as_of"))
+    newest = [
+        frame.agg(F.max(_TIMES[name]).cast("timestamp").alias("as_of"))
+        for name, frame in datasets.items()
+    ]
+    return reduce(DataFrame.unionByName, newest).agg(F.max("as_of").alias("as_of"))
+
+
+def latest_snapshot(frame: DataFrame, groups: DataFrame | None = None) -> DataFrame:
+    """The rows of the newest snapshot.
+
+    Which one that is, `groups` decides where it is given: a snapshot in which nobody had members has no
+    rows of `members`, and an older one must not speak in its place.
+    """
+    reference = frame if groups is None else groups
+    newest = reference.agg(F.max("taken_at").alias("newest"))
+    return frame.join(F.broadcast(newest), F.col("taken_at") == F.col("newest")).drop("newest")
+
+
+def settled_commits(commits: DataFrame) -> DataFrame:
+    """Commits that count: what a transaction left open or took back does not."""
+    return commits.where(F.col("outcome").isNull() | (F.col("outcome") == "committed"))
+
+
+def end_offset_history(
+    end_offsets: DataFrame | None,
+    offsets: DataFrame | None,
+    session: SparkSession,
+    as_of: datetime | None,
+) -> DataFrame:
+    """Where logs began and ended over time: sampled for that purpose, or seen by snapshots of offsets."""
+    sampled = dataset_or_empty("end_offsets", end_offsets, session, as_of)
+    columns = ["taken_at", "topic", "partition", "log_start", "log_end"]
+    if offsets is None:
+        return sampled.select(columns)
+    seen = dataset_or_empty("offsets", offsets, session, as_of)
+    seen = seen.where(F.col("log_end").isNotNull()).select(columns).distinct()
+    return sampled.select(columns).unionByName(seen)
+
+
+def seconds(later: Column, earlier: Column) -> Column:
+    """Seconds between two times, with fractions; never negative, and null if one is not known."""
+    return at_least_zero(F.unix_micros(later) - F.unix_micros(earlier)) / F.lit(1e6)
+
+
+def at_least_zero(number: Column) -> Column:
+    """The number, or 0 if it is negative; null stays null, which `greatest` would make 0."""
+    return F.when(number.isNotNull(), F.greatest(number, F.lit(0)))

@@ -1,0 +1,144 @@
+"""The mart `lag`: how far each group is behind in each partition, in offsets and in time.
+
+Time comes from the history of end offsets: the oldest record that the group has not read was written when
+the log's end passed the committed offset, and between two samples the end is taken to have moved evenly.
+The result is never NaN and never negative; where the history does not reach back far enough it says so.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from coterie.spark.marts.committed import committed_now
+from coterie.spark.marts.inputs import (
+    at_least_zero,
+    dataset_or_empty,
+    end_offset_history,
+    moment,
+    seconds,
+    session_of,
+)
+from coterie.spark.marts.schemas import MartColumn, conform
+
+__all__ = ["LAG", "lag", "written_at"]
+
+LAG = (
+    MartColumn("group_id", "string", "The group."),
+    MartColumn("topic", "string", "The topic."),
+    MartColumn("partition", "int", "The topic's partition."),
+    MartColumn("committed_offset", "bigint", "Next offset that the group reads."),
+    MartColumn(
+        "commit_time", "timestamp", "When it was committed; null if only a snapshot saw it."
+    ),
+    MartColumn("expire_time", "timestamp", "When the offset goes, if its client asked for a time."),
+    MartColumn("log_start", "bigint", "First offset of the log at the newest sample."),
+    MartColumn("log_end", "bigint", "End of the log at the newest sample; null if there is none."),
+    MartColumn("sampled_at", "timestamp", "When that sample was taken."),
+    MartColumn("lag", "bigint", "Offsets behind; 0 at least, null without a sample."),
+    MartColumn("lag_seconds", "double", "Age of the oldest unread record; 0 without lag."),
+    MartColumn("at_least", "boolean", "Whether the history is too short: it is older than that."),
+    MartColumn("data_loss", "boolean", "Whether records went before the group read them."),
+    MartColumn("lost_records", "bigint", "How many offsets: log_start - committed_offset."),
+    MartColumn("ahead_of_end", "boolean", "Whether the commit is beyond the sampled end."),
+    MartColumn("source", "string", "`log` or `snapshot`: where the commit was seen last."),
+    MartColumn("as_of", "timestamp", "The moment that this is about."),
+)
+_PLACE = ["topic", "partition"]
+
+
+def lag(
+    commits: DataFrame | None = None,
+    *,
+    end_offsets: DataFrame | None = None,
+    offsets: DataFrame | None = None,
+    as_of: datetime | None = None,
+) -> DataFrame:
+    """Lag of every group and partition as of a moment, the newest in the data by default."""
+    session = session_of(commits, offsets)
+    now = moment(
+        as_of,
+        session,
+        commits=dataset_or_empty("commits", commits, session),
+        end_offsets=dataset_or_empty("end_offsets", end_offsets, session),
+        offsets=dataset_or_empty("offsets", offsets, session),
+    )
+    history = end_offset_history(end_offsets, offsets, session, as_of)
+    newest = history.groupBy(*_PLACE).agg(
+        F.max_by("log_start", "taken_at").alias("log_start"),
+        F.max_by("log_end", "taken_at").alias("log_end"),
+        F.max("taken_at").alias("sampled_at"),
+    )
+    points = committed_now(commits, offsets, as_of).join(newest, _PLACE, "left")
+    points = points.crossJoin(F.broadcast(now)).withColumn(
+        "lag", at_least_zero(F.col("log_end") - F.col("committed_offset"))
+    )
+    behind = points.where("lag > 0").select(*_PLACE, "committed_offset").distinct()
+    timed = points.join(written_at(behind, history), [*_PLACE, "committed_offset"], "left")
+    return conform(_judged(timed), LAG)
+
+
+def _judged(points: DataFrame) -> DataFrame:
+    lost = F.col("log_start") - F.col("committed_offset")
+    age = seconds(F.col("as_of"), F.col("written_at"))
+    return points.select(
+        "*",
+        F.when(F.col("lag") == 0, 0.0).otherwise(age).alias("lag_seconds"),
+        F.coalesce(F.col("before_history") & (F.col("lag") > 0), F.lit(False)).alias("at_least"),
+        F.coalesce(lost > 0, F.lit(False)).alias("data_loss"),
+        F.when(lost > 0, lost).otherwise(0).alias("lost_records"),
+        F.coalesce(F.col("committed_offset") > F.col("log_end"), F.lit(False)).alias(
+            "ahead_of_end"
+        ),
+    )
+
+
+def written_at(points: DataFrame, history: DataFrame) -> DataFrame:
+    """When the record at each (topic, partition, committed_offset) was written: `written_at`.
+
+    The samples around an offset are found by sorting offsets and samples together, once upwards and once
+    downwards: a running window each, where a join by range would compare everything with everything.
+    Offsets below the first sample get that sample's time, and `before_history` is true.
+    """
+    sample = F.struct(F.col("taken_at").alias("at"), F.col("log_end").alias("end"))
+    samples = history.select(
+        *_PLACE, F.col("log_end").alias("value"), F.lit(0).alias("asked"), sample.alias("sample")
+    )
+    asked = points.select(
+        *_PLACE,
+        F.col("committed_offset").alias("value"),
+        F.lit(1).alias("asked"),
+        F.lit(None).cast(samples.schema["sample"].dataType).alias("sample"),
+    )
+    both = samples.unionByName(asked)
+    by_place = Window.partitionBy(*_PLACE)
+    upwards = by_place.orderBy("value", "asked", "sample.at").rowsBetween(
+        Window.unboundedPreceding, Window.currentRow
+    )
+    downwards = by_place.orderBy(F.desc("value"), F.desc("asked"), F.desc("sample.at")).rowsBetween(
+        Window.unboundedPreceding, Window.currentRow
+    )
+    around = both.select(
+        *_PLACE,
+        F.col("value").alias("committed_offset"),
+        "asked",
+        F.last("sample", ignorenulls=True).over(upwards).alias("below"),
+        F.last("sample", ignorenulls=True).over(downwards).alias("above"),
+    ).where("asked = 1")
+    return around.select(
+        *_PLACE,
+        "committed_offset",
+        _between().alias("written_at"),
+        F.col("below").isNull().alias("before_history"),
+    )
+
+
+def _between() -> Column:
+    """The moment at which the end passed the offset; the sample above alone if there is none below."""
+    start, end = F.unix_micros("below.at"), F.unix_micros("above.at")
+    run = F.col("above.end") - F.col("below.end")
+    share = (F.col("committed_offset") - F.col("below.end")) / run
+    exact = F.timestamp_micros((start + share * (end - start)).cast("bigint"))
+    return F.coalesce(exact, F.col("above.at"))

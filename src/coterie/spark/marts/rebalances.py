@@ -1,0 +1,114 @@
+"""The mart `rebalances`: every change of a group's assignment, with what is known of its cause.
+
+Classic groups are read generation by generation (coterie.spark.marts.generations), the others epoch by
+epoch (coterie.spark.marts.epochs). Here the causes are named, and storms are found.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from coterie.spark.marts.epochs import epochs
+from coterie.spark.marts.generations import generations
+from coterie.spark.marts.inputs import dataset_or_empty, seconds, session_of
+from coterie.spark.marts.schemas import MartColumn, conform
+
+__all__ = ["REBALANCES", "rebalances"]
+
+_PEOPLE = "array<struct<member_id:string,instance_id:string,client_id:string,host:string>>"
+REBALANCES = (
+    MartColumn("group_id", "string", "The group."),
+    MartColumn("group_type", "string", "`classic`, `consumer`, `share` or `streams`."),
+    MartColumn("generation", "int", "Generation of a classic group; else the group's epoch."),
+    MartColumn("previous_generation", "int", "The one recorded before; null if there is none."),
+    MartColumn("started_at", "timestamp", "Classic: when all had joined. Else: the new epoch."),
+    MartColumn("completed_at", "timestamp", "When the assignment was written, or all had it."),
+    MartColumn("duration_seconds", "double", "Between the two; null while it is under way."),
+    MartColumn("members", "int", "Members afterwards."),
+    MartColumn("joined", _PEOPLE, "Members that are new; null if not known."),
+    MartColumn("left", _PEOPLE, "Members that went; null if not known."),
+    MartColumn("leader_id", "string", "Member id of a classic group's leader."),
+    MartColumn("leader_changed", "boolean", "Whether another member leads now."),
+    MartColumn("partitions", "int", "Partitions assigned afterwards."),
+    MartColumn("partitions_moved", "int", "Partitions that went from one member to another."),
+    MartColumn("stickiness", "double", "Share of the partitions that stayed with their member."),
+    MartColumn(
+        "cause",
+        "string",
+        "`member_churn`, `subscription_change`, `partition_count_change`, `static_restart`,"
+        " `coordinator_move` or `unknown`.",
+    ),
+    MartColumn("changes", "array<string>", "All causes of which there are signs."),
+    MartColumn("rebalanced", "boolean", "False for a static restart, which stops nobody."),
+    MartColumn("hidden_before", "int", "Generations in between that left no record."),
+    MartColumn("storm", "boolean", "Whether it is one of many within minutes."),
+    MartColumn("in_ten_minutes", "int", "Rebalances of the group in the ten minutes up to this."),
+    MartColumn("history_begins", "boolean", "Whether the log does not show what was before."),
+    MartColumn("log_partition", "int", "Partition of `__consumer_offsets` of its record."),
+    MartColumn("log_offset", "bigint", "Offset of its record."),
+)
+#: So many rebalances in ten minutes are a storm; in a large group more, because a rolling deploy, with a
+#: member that goes and one that comes each time, is none.
+STORM = 5
+_PER_MEMBER = 2
+_STORM_SECONDS = 600
+#: Groups that rebalance without visible change, together, were moved.
+_MOVE_SECONDS = 60
+_MOVED_GROUPS = 2
+
+
+def rebalances(
+    group_events: DataFrame | None = None,
+    *,
+    as_of: datetime | None = None,
+) -> DataFrame:
+    """Every rebalance that the log shows, in no order."""
+    session = session_of(group_events)
+    events = dataset_or_empty("group_events", group_events, session, as_of)
+    found = generations(events).unionByName(epochs(events), allowMissingColumns=True)
+    return conform(_with_storms(_with_causes(found)), REBALANCES)
+
+
+def _with_causes(found: DataFrame) -> DataFrame:
+    """The first cause there is a sign of; if there is none, what the neighbours did.
+
+    When a coordinator moves, members of some clients rejoin although nothing has changed. Alone that could
+    have any reason; but a move does it to groups of the same partition of the log at the same time.
+    """
+    unchanged = (F.size("changes") == 0) & F.col("rebalanced") & ~F.col("history_begins")
+    regressed = F.coalesce(F.col("generation") < F.col("previous_generation"), F.lit(False))
+    near = (
+        Window.partitionBy("log_partition")
+        .orderBy(F.unix_seconds("completed_at"))
+        .rangeBetween(-_MOVE_SECONDS, _MOVE_SECONDS)
+    )
+    neighbours = F.size(F.collect_set(F.when(unchanged, F.col("group_id"))).over(near))
+    moved = regressed | (unchanged & (neighbours >= _MOVED_GROUPS))
+    changes = F.when(moved, F.array_union("changes", F.array(F.lit("coordinator_move")))).otherwise(
+        F.col("changes")
+    )
+    found = found.withColumn("changes", changes)
+    return found.withColumn("cause", F.coalesce(F.get("changes", 0), F.lit("unknown")))
+
+
+def _with_storms(found: DataFrame) -> DataFrame:
+    at = F.unix_seconds("completed_at")
+    in_time = Window.partitionBy("group_id").orderBy(at)
+    trailing = in_time.rangeBetween(-_STORM_SECONDS, 0)
+    following = in_time.rangeBetween(0, _STORM_SECONDS)
+    count: Column = F.when(F.col("rebalanced"), 1 + F.coalesce("hidden_before", F.lit(0)))
+    found = found.withColumn("in_ten_minutes", F.coalesce(F.sum(count).over(trailing), F.lit(0)))
+    return found.select(
+        "*",
+        F.max(_stormy()).over(following).alias("storm"),
+        seconds(F.col("completed_at"), F.col("started_at")).alias("duration_seconds"),
+    )
+
+
+def _stormy() -> Column:
+    """Whether the ten minutes up to a rebalance were a storm."""
+    most = F.greatest(F.lit(STORM - 1), F.coalesce("members", F.lit(0)) * _PER_MEMBER + 1)
+    return F.col("in_ten_minutes") > most

@@ -1,0 +1,170 @@
+"""The mart `stale_groups`: groups without members that nobody has used for long.
+
+Idle time is what the log says: since the last commit, or since the last member went, whichever is later.
+The admin API knows neither, so from snapshots alone it is null. `delete_plan` makes of it the document that
+`coterie groups delete --plan` executes, after another look at each group.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from coterie.plans.model import Plan, PlannedGroup
+from coterie.spark.marts.committed import committed_now
+from coterie.spark.marts.inputs import (
+    dataset_or_empty,
+    moment,
+    seconds,
+    session_of,
+)
+from coterie.spark.marts.membership import groups_now
+from coterie.spark.marts.schemas import MartColumn, conform
+
+__all__ = ["STALE_GROUPS", "delete_plan", "family_of", "stale_groups"]
+
+STALE_GROUPS = (
+    MartColumn("group_id", "string", "The group."),
+    MartColumn("type", "string", "`classic`, `consumer`, `share` or `streams`."),
+    MartColumn("state", "string", "State, which is `Empty` or `Dead`."),
+    MartColumn("last_commit", "timestamp", "When it last committed; null if not known."),
+    MartColumn("last_member", "timestamp", "When its last member went; null if it never had one."),
+    MartColumn("idle_since", "timestamp", "The later of the two; null if neither is known."),
+    MartColumn("idle_seconds", "double", "How long ago that was."),
+    MartColumn("offsets", "bigint", "Committed offsets that it keeps."),
+    MartColumn("topics", "array<string>", "Topics that they are about."),
+    MartColumn("total_lag", "bigint", "Its lag, where known."),
+    MartColumn("family", "string", "Pattern of its id, if that was made by chance; else null."),
+    MartColumn("family_size", "int", "How many idle groups have that pattern."),
+    MartColumn("expires_at", "timestamp", "When Kafka will drop its last offset, and it."),
+    MartColumn("as_of", "timestamp", "The moment that this is about."),
+)
+_UUID = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_HEX = r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,}\b"
+#: Numbers at the end are chance in console-consumer-12345, and a version in orders-2024.
+_CONSOLE = "^(console-consumer|console-share-consumer|perf-consumer)-[0-9]+$"
+_NUMBERED = 3
+
+
+def family_of(group_id: Column) -> Column:
+    """The pattern of an id that was made by chance: `console-consumer-*`, `prefix-<uuid>`; else null."""
+    pattern = F.regexp_replace(group_id, _UUID, "<uuid>")
+    pattern = F.regexp_replace(pattern, _HEX, "<hex>")
+    return (
+        F.when(group_id.rlike(_CONSOLE), F.regexp_replace(group_id, "-[0-9]+$", "-*"))
+        .when(pattern != group_id, pattern)
+        .otherwise(F.lit(None))
+    )
+
+
+def stale_groups(
+    commits: DataFrame | None = None,
+    *,
+    group_events: DataFrame | None = None,
+    groups: DataFrame | None = None,
+    lag: DataFrame | None = None,
+    as_of: datetime | None = None,
+    idle_for: timedelta = timedelta(days=1),
+    retention: timedelta = timedelta(days=7),
+) -> DataFrame:
+    """Groups without members that have been idle for so long; `retention` is offsets.retention.minutes."""
+    session = session_of(commits, group_events, groups, lag)
+    log = dataset_or_empty("commits", commits, session)
+    events = dataset_or_empty("group_events", group_events, session)
+    live = dataset_or_empty("groups", groups, session)
+    now = moment(as_of, session, commits=log, group_events=events, groups=live)
+    committed = committed_now(log, None, as_of) if lag is None else lag
+    there = groups_now(
+        session, group_events=group_events, committed=committed, groups=groups, as_of=as_of
+    )
+    idle = there.where(F.coalesce("members", F.lit(0)) == 0).where(
+        F.col("state").isin("Empty", "Dead")
+    )
+    found = idle.join(_kept(committed), "group_id", "left").crossJoin(F.broadcast(now))
+    found = found.select(
+        "*",
+        F.col("empty_since").alias("last_member"),
+        F.greatest("last_commit", "empty_since").alias("idle_since"),
+        _expiry(retention).alias("expires_at"),
+    )
+    age = seconds(F.col("as_of"), F.col("idle_since"))
+    found = found.withColumn("idle_seconds", F.when(F.col("idle_since").isNotNull(), age))
+    enough = F.lit(idle_for.total_seconds())
+    unknown = F.lit(commits is None and group_events is None) & F.col("idle_seconds").isNull()
+    found = found.where((F.col("idle_seconds") >= enough) | unknown)
+    return conform(_with_families(found), STALE_GROUPS)
+
+
+def _kept(committed: DataFrame) -> DataFrame:
+    """What each group keeps: how many offsets, of which topics, and when it last committed."""
+    total = F.sum("lag") if "lag" in committed.columns else F.lit(None).cast("bigint")
+    return committed.groupBy("group_id").agg(
+        F.count("*").alias("offsets"),
+        F.max("commit_time").alias("last_commit"),
+        F.max("expire_time").alias("asked_expiry"),
+        F.array_sort(F.collect_set("topic")).alias("topics"),
+        total.alias("total_lag"),
+    )
+
+
+def _expiry(retention: timedelta) -> Column:
+    """When the last offset goes (Kafka's offsetExpirationCondition).
+
+    Retention counts from when a group with a protocol became empty, else from the commit; where a client
+    asked for a time of its own, that counts.
+    """
+    with_protocol = (F.col("type") == "classic") & (F.coalesce("protocol_type", F.lit("")) != "")
+    base = F.when(with_protocol, F.coalesce("empty_since", "last_commit")).otherwise(
+        F.col("last_commit")
+    )
+    kept_for = F.make_dt_interval(secs=F.lit(retention.total_seconds()))
+    return F.when(F.col("offsets").isNotNull(), F.greatest(F.col("asked_expiry"), base + kept_for))
+
+
+def _with_families(found: DataFrame) -> DataFrame:
+    """Ids with a number at the end are a family too, if there are several of them."""
+    numbered = F.regexp_replace("group_id", "[-_.][0-9]{4,}$", "-*")
+    named = found.withColumn("chance", family_of(F.col("group_id"))).withColumn(
+        "pattern", F.coalesce("chance", F.when(numbered != F.col("group_id"), numbered))
+    )
+    alike = F.count("*").over(Window.partitionBy("pattern"))
+    named = named.withColumn("alike", F.when(F.col("pattern").isNotNull(), alike))
+    is_family = F.col("chance").isNotNull() | (F.col("alike") >= _NUMBERED)
+    return named.select(
+        "*",
+        F.when(is_family, F.col("pattern")).alias("family"),
+        F.when(is_family, F.col("alike")).alias("family_size"),
+    )
+
+
+def delete_plan(
+    stale: DataFrame, *, cluster_id: str | None = None, now: datetime | None = None
+) -> Plan:
+    """The rows of the mart as a plan to delete these groups, for `coterie groups delete --plan`."""
+    rows = stale.orderBy("group_id").select(
+        "group_id",
+        "state",
+        "type",
+        F.unix_micros("last_commit").alias("at"),
+        "total_lag",
+        "idle_seconds",
+    )
+    epoch = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+    groups = tuple(
+        PlannedGroup(
+            group=row.group_id,
+            state=row.state,
+            type=row.type,
+            last_commit_at=None if row.at is None else epoch + timedelta(microseconds=row.at),
+            lag=row.total_lag,
+            note="" if row.idle_seconds is None else f"idle for {_days(row.idle_seconds)}",
+        )
+        for row in rows.toLocalIterator()
+    )
+    return Plan.of("delete_groups", groups, cluster_id=cluster_id, reason="stale groups", now=now)
+
+
+def _days(idle_seconds: float) -> str:
+    return str(timedelta(seconds=int(idle_seconds)))
