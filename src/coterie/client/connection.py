@@ -112,7 +112,8 @@ class Connection(asyncio.Protocol):
                     await protocol._authenticate(security)
         except BaseException as error:  # noqa: BLE001 - all are raised again, in better words
             protocol.close()
-            raise _explain(error, address, timeout) from None
+            encrypted = security is not None and security.uses_tls
+            raise _explain(error, address, timeout, encrypted=encrypted) from None
         return protocol
 
     async def _learn_versions(self) -> None:
@@ -224,7 +225,11 @@ class Connection(asyncio.Protocol):
         if self._end is None:
             self._end = reason or BrokerUnreachable(f"{self.address}: the client was closed")
         if self._transport is not None:
-            self._transport.close()
+            if self._transport.get_extra_info("sslcontext") is None:
+                self._transport.close()
+            else:
+                # To close in order would mean to wait for the broker's goodbye.
+                self._transport.abort()
             self._transport = None
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
@@ -232,15 +237,20 @@ class Connection(asyncio.Protocol):
                 each.answer.set_exception(self._end)
 
 
-def _explain(error: BaseException, address: str, timeout: float) -> BaseException:
+def _explain(
+    error: BaseException, address: str, timeout: float, *, encrypted: bool
+) -> BaseException:
     """Why there is no connection, in one sentence that says what to look at."""
     if isinstance(error, ssl.SSLError):
         return _explain_tls(error, address)
     if isinstance(error, ProtocolError):
         return ProtocolError(f"{address} does not speak Kafka's protocol, check the port: {error}")
-    if isinstance(error, BrokerUnreachable):
+    if isinstance(error, (BrokerUnreachable, ConnectionResetError, ConnectionAbortedError)):
         return BrokerUnreachable(
-            f"{address} hung up before it said which versions it serves; "
+            f"{address} hung up during the TLS handshake; check that the port speaks TLS "
+            "(security.protocol), and ssl.keystore.location if the broker wants a certificate"
+            if encrypted
+            else f"{address} hung up before it said which versions it serves; "
             "check that the port is a Kafka listener and needs no TLS"
         )
     if not isinstance(error, OSError):

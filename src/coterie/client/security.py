@@ -41,6 +41,7 @@ class ClientSecurity:
         self._context: ssl.SSLContext | None = None
         self._login = self._read_login() if settings.sasl else None
         self.uses_sasl = settings.sasl
+        self.uses_tls = settings.tls
 
     # -- TLS ------------------------------------------------------------------------------------------
 

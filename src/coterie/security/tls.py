@@ -228,7 +228,7 @@ def _identify(context: ssl.SSLContext, store: Store) -> None:
     if not found.certificates or not found.key:
         missing = "private key" if found.certificates else "certificate"
         raise InvalidSetting(f"{store.setting}: {_place(store)} has no {missing} in it")
-    with _in_memory(found.key + found.certificates) as path:
+    with _in_memory(found.key + b"\n" + found.certificates) as path:
         try:
             # A function, so that OpenSSL never asks at a terminal.
             context.load_cert_chain(path, password=found.password.reveal)

@@ -93,6 +93,11 @@ class Broker:
         await asyncio.sleep(0)
         for connection in list(self._connections):
             connection.close("the broker stops")
+        if self.cluster.tls is not None:
+            # In TLS an end has to be agreed on; nobody waits for a peer that does not.
+            await asyncio.sleep(0)
+            for connection in list(self._connections):
+                connection.end()
 
     def kill(self) -> None:
         """Be gone, as after kill -9: no answer leaves any more."""

@@ -249,6 +249,11 @@ class Connection(asyncio.Protocol):
         self.last_heard = self.broker.clock.monotonic()
         transport.close()
 
+    def end(self) -> None:
+        """Wait no longer for the end of a connection that is being closed."""
+        if self._closing is not None:
+            self._closing.abort()
+
     def abort(self) -> None:
         """End the connection at once, as a process that dies does."""
         transport, self._transport = self._transport, None
