@@ -28,7 +28,16 @@ from tests.kit import kafka_config, kafka_jars, processes
 from tests.kit.kafka_config import HOST, Ports
 from tests.kit.kafka_jars import KafkaRelease, KafkaUnavailable
 
-__all__ = ["MakeServer", "Server", "Unavailable", "coterie", "free_ports", "kafka", "kfake"]
+__all__ = [
+    "MakeServer",
+    "Server",
+    "Unavailable",
+    "build_go",
+    "coterie",
+    "free_ports",
+    "kafka",
+    "kfake",
+]
 
 KAFKA_VERSION = "4.3.0"
 START_SECONDS = 120.0
@@ -50,7 +59,6 @@ _GROUPS_AT_ONCE = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "50",
 }
-_GO_SOURCE = Path(__file__).with_name("kfake")
 _GO_SECONDS = 600.0
 _LIST_GROUPS_VERSION = 4
 
@@ -209,26 +217,26 @@ def kafka(home: Path) -> Server:
 
 def kfake(home: Path) -> Server:
     """franz-go's fake cluster, on disk with a sync before every answer."""
-    program = _build_kfake()
+    program = build_go("kfake")
     home.mkdir(parents=True)
     (port,) = free_ports(1)
     argv = [str(program), "-port", str(port), "-data", str(home / "data")]
     return Server("kfake", home, port, argv)
 
 
-def _build_kfake() -> Path:
-    """The program, in a cache outside of the repository; Go itself knows whether it is up to date."""
+def build_go(name: str) -> Path:
+    """A program of ours in Go, built into a cache outside of the repository; Go knows if it is up to date."""
     go = shutil.which("go")
     if go is None:
         raise Unavailable("no go on the PATH")
     base = os.environ.get("XDG_CACHE_HOME")
     cache = (Path(base) if base else Path.home() / ".cache") / "coterie" / "bench"
-    program = cache / "kfake"
+    program = cache / name
     try:
         cache.mkdir(parents=True, exist_ok=True)
         built = subprocess.run(
             [go, "build", "-o", str(program), "."],
-            cwd=_GO_SOURCE,
+            cwd=Path(__file__).with_name(name),
             check=False,
             capture_output=True,
             text=True,

@@ -17,7 +17,7 @@ from tests.kit.cli_transcripts import Said, Transcript, in_order, transcripts
 from tests.kit.cli_world import World
 from tests.kit.kafka_config import HOST
 
-__all__ = ["Tool", "java_tool", "our_tool", "replay"]
+__all__ = ["Tool", "java_tool", "not_playable", "our_tool", "replay"]
 
 #: Runs a tool with arguments, in the current directory.
 Tool = Callable[[Sequence[str]], Said]

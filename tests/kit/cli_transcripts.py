@@ -161,7 +161,7 @@ def _sorted_runs(lines: list[str]) -> list[str]:
     return found
 
 
-_ALONE: Final = re.compile(r"Error: Assignments|Warn: Partition")
+_ALONE: Final = re.compile(r"Error: (Assignments|No reset plan)|Warn: Partition")
 _LISTS: Final = re.compile(
     r"(?<=Valid states are: ).*|(?<=Valid types are: ).*|(?<=options: ).*|(?<=scenarios: \[).*(?=\])"
     r"|(?<=consumer groups \().*(?=\) was)|(?<=deleted successfully: ).*"

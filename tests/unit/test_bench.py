@@ -61,7 +61,7 @@ def fixed(
 
 @pytest.mark.parametrize(
     "part",
-    [pytest.param(p, marks=[pytest.mark.kafka] if p == "cluster" else []) for p in PARTS],
+    [pytest.param(p, marks=[pytest.mark.kafka] if p != "protocol" else []) for p in PARTS],
 )
 def test_peers_agree_with_us(part: str) -> None:
     names: list[str] = []

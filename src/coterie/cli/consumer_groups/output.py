@@ -74,6 +74,8 @@ class Output:
         if self._one_place:
             self._out.flush()
         self._err.write(f"{text}\n")
+        if self._one_place:
+            self._err.flush()
 
     def about(self, text: str, group: str) -> None:
         """A line for stderr with a group's name in it, where {} stands."""
@@ -86,6 +88,8 @@ class Output:
         now = time.time()
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
         self.note(f"[{stamp},{int(now * 1000) % 1000:03d}] {level} {text} ({logger})")
+        # Somebody may be waiting for what comes next, and wants to know why.
+        self._err.flush()
 
     def close(self) -> None:
         self._out.close()

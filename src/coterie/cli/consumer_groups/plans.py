@@ -1,13 +1,13 @@
 """Reset plans as CSV: what `--export` writes and `--from-file` reads. Pure.
 
-Written by Kafka's CSV writer, so a name with a comma, a quote or a line break stands in quotes.
+Quotes are where Kafka's CSV writer (Jackson's) puts them.
 """
 
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Mapping
+from typing import Final
 
 from coterie.cli.consumer_groups.java import Throwable, runtime
 from coterie.client import TopicPartition
@@ -17,17 +17,32 @@ __all__ = ["Plan", "export", "parse_plan"]
 #: Offsets by group and partition.
 Plan = dict[str, dict[TopicPartition, int]]
 
-_INVALID = "com.fasterxml.jackson.databind.exc.InvalidFormatException"
+#: Jackson quotes longer texts without a look.
+_LOOKED_THROUGH: Final = 24
+_INVALID: Final = "com.fasterxml.jackson.databind.exc.InvalidFormatException"
+_NOTHING: Final = "com.fasterxml.jackson.databind.exc.MismatchedInputException"
+_NO_CONTENT: Final = (
+    "No content to map due to end-of-input\n"
+    " at [Source: (StringReader); line: UNKNOWN, column: UNKNOWN]"
+)
 
 
 def export(plan: Mapping[str, Mapping[TopicPartition, int]], *, with_group: bool) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    rows: list[str] = []
     for group, offsets in plan.items():
-        for partition, offset in offsets.items():
-            row = [partition.topic, partition.partition, offset]
-            writer.writerow([group, *row] if with_group else row)
-    return text.getvalue()
+        start = f"{_quoted(group)}," if with_group else ""
+        rows += [
+            f"{start}{_quoted(each.topic)},{each.partition},{offset}\n"
+            for each, offset in offsets.items()
+        ]
+    return "".join(rows)
+
+
+def _quoted(text: str) -> str:
+    """Kafka's writer does not look through long texts, and is wary of all that sorts before a comma."""
+    if len(text) <= _LOOKED_THROUGH and not any(each <= "," or each == "\\" for each in text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
 
 
 def parse_plan(text: str, groups: list[str]) -> Plan:
@@ -35,7 +50,10 @@ def parse_plan(text: str, groups: list[str]) -> Plan:
 
     Columns that are missing are empty or 0, as Kafka's reader has it.
     """
-    rows = [next(csv.reader([line]), []) for line in text.rstrip("\n").split("\n")]
+    lines = text.rstrip("\n").split("\n")
+    if not all(lines):
+        raise runtime(Throwable(_NOTHING, _NO_CONTENT))
+    rows = [next(csv.reader([line]), []) for line in lines]
     plan: Plan = {}
     single = len(groups) == 1 and _fits(rows[0])
     for row in rows:

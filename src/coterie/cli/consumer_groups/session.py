@@ -183,7 +183,8 @@ class Session:
             if "Classic" in wanted and not list(states):
                 # Before KIP-848 all groups were classic: Kafka's client drops the filter then.
                 return await self.list_groups()
-            raise execution(api_exception("UNSUPPORTED_VERSION", self._too_old(error))) from None
+            text = self._too_old(error, wanted)
+            raise execution(api_exception("UNSUPPORTED_VERSION", text)) from None
         except CoterieError as error:
             raise execution(self.translate(error)) from None
         for failure in result.broker_errors:
@@ -209,13 +210,15 @@ class Session:
             return list(dict.fromkeys(options.values("group")))
         return [group.group_id for group in await self.list_all()]
 
-    def _too_old(self, error: UnsupportedVersion) -> str:
+    def _too_old(self, error: UnsupportedVersion, types: list[str]) -> str:
         node = next((each for each in self._nodes.values() if each.address in str(error)), None)
         by = "states" if error.needed == 4 else "type"  # noqa: PLR2004 - KIP-518 came with v4
         text = (
             f"The broker only supports ListGroups v{error.served}, but we need v{error.needed} or "
             f"newer to request groups by {by}."
         )
+        if by == "type":
+            text += f" Requested group types: [{', '.join(types)}]."
         return f"Error listing groups on {_java_node(node)}: {text}" if node else text
 
     # -- failures -------------------------------------------------------------------------------------

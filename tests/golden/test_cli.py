@@ -1,0 +1,106 @@
+"""Every transcript of Kafka's tool, replayed in three ways: our tool on Apache Kafka, our tool on our
+cluster, and Kafka's tool on our cluster. Texts and exit codes are equal, once what must vary is masked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coterie.testing import EmbeddedCluster
+from tests.kit.cli_members import SETTINGS
+from tests.kit.cli_replay import Tool, java_tool, not_playable, our_tool, replay
+from tests.kit.cli_transcripts import Said, transcripts
+from tests.kit.cli_world import World
+from tests.kit.kafka import KafkaCluster
+from tests.kit.plugin import require_kafka
+
+#: Those of the world without users; the others are replayed where there are users.
+NAMES = sorted(name for name, each in transcripts().items() if not each.secured)
+
+
+class Replayed:
+    """What a tool said, transcript by transcript, or why a transcript was not played."""
+
+    def __init__(self, bootstrap: str, tool: Tool, directory: Path) -> None:
+        with World(bootstrap) as world:
+            self.said = replay(world, tool, directory)
+            self.reasons = not_playable(world.absent)
+
+    def check(self, name: str) -> None:
+        if name not in self.said:
+            pytest.skip(f"not played: {self.reasons[name]}")
+        transcript = transcripts()[name]
+        told, expected = (
+            transcript.canonical(self.said[name]),
+            transcript.canonical(transcript.said),
+        )
+        assert told.stdout == expected.stdout
+        assert told.stderr == expected.stderr
+        assert told.exit == expected.exit
+
+
+@pytest.fixture(scope="module")
+def ours_on_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
+    require_kafka()
+    with KafkaCluster(config=SETTINGS) as cluster:
+        yield Replayed(cluster.bootstrap, our_tool, tmp_path_factory.mktemp("ours-on-kafka"))
+
+
+@pytest.fixture(scope="module")
+def ours_on_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
+    with EmbeddedCluster(1) as cluster:
+        directory = tmp_path_factory.mktemp("ours-on-ours")
+        yield Replayed(cluster.bootstrap_servers, our_tool, directory)
+
+
+@pytest.fixture(scope="module")
+def javas_on_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
+    require_kafka()
+    directory = tmp_path_factory.mktemp("javas-on-ours")
+    with EmbeddedCluster(1) as cluster, java_tool(directory) as tool:
+        yield Replayed(cluster.bootstrap_servers, tool, directory)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("name", NAMES)
+def test_our_tool_on_apache_kafka(ours_on_kafka: Replayed, name: str) -> None:
+    ours_on_kafka.check(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_our_tool_on_our_cluster(ours_on_ours: Replayed, name: str) -> None:
+    ours_on_ours.check(name)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("name", NAMES)
+def test_the_tool_of_kafka_on_our_cluster(javas_on_ours: Replayed, name: str) -> None:
+    javas_on_ours.check(name)
+
+
+@pytest.mark.kafka
+def test_apache_kafka_has_every_group_of_the_world(ours_on_kafka: Replayed) -> None:
+    assert sorted(ours_on_kafka.said) == NAMES
+
+
+def test_masks_leave_what_matters() -> None:
+    transcript = transcripts()["describe-two-groups"]
+    before = transcript.said.stdout
+    for part, other in (
+        ("payments        1", "payments        2"),
+        ("\n\nGROUP", "\nGROUP"),
+        ("-  ", "- "),
+    ):
+        assert part in before
+        said = Said(0, before.replace(part, other, 1), "")
+        assert transcript.canonical(said).stdout != transcript.canonical(transcript.said).stdout
+
+
+def test_rows_of_one_member_keep_their_order() -> None:
+    transcript = transcripts()["describe-stable-offsets"]
+    lines = transcript.said.stdout.split("\n")
+    lines[2], lines[3] = lines[3], lines[2]
+    told = transcript.canonical(Said(0, "\n".join(lines), ""))
+    assert told.stdout != transcript.canonical(transcript.said).stdout
