@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from coterie.cli import schemas
 from coterie.coordinator.config import GroupConfig
 from coterie.coordinator.states import ACTIONS, diagram
 from coterie.server.config import ServerConfig
 from coterie.server.dispatch import served_apis
 from coterie.server.topic_configs import TOPIC_DEFAULTS
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "coterie"
 
 
 def apis() -> str:
@@ -76,12 +82,37 @@ def states() -> str:
     return "\n".join(lines)
 
 
-GENERATED = {"apis.md": apis, "settings.md": settings, "states.md": states}
+def design() -> str:
+    """DESIGN.md with its file map anew: each module, and the first line of what it says of itself."""
+    rows = [
+        f"| `{path.relative_to(SOURCE)}` | {_first_line(path)} |"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if path.name != "__init__.py"
+    ]
+    table = "\n".join(["| file in `src/coterie` | what it is |", "|---|---|", *rows])
+    text = (ROOT / "DESIGN.md").read_text(encoding="utf-8")
+    return re.sub(
+        r"(?<=## File map\n\n).*?(?=\n\n## )", lambda _: table, text, count=1, flags=re.DOTALL
+    )
+
+
+def _first_line(path: Path) -> str:
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return text.partition("\n")[0].replace("|", "\\|")
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "docs/apis.md": apis,
+    "docs/settings.md": settings,
+    "docs/states.md": states,
+    "DESIGN.md": design,
+    **{f"docs/schemas/{name}.json": partial(str, text) for name, text in schemas.texts().items()},
+}
 
 
 def main() -> int:
     for name, make in GENERATED.items():
-        (DOCS / name).write_text(make(), encoding="utf-8")
+        (ROOT / name).write_text(make(), encoding="utf-8")
     return 0
 
 

@@ -18,7 +18,7 @@ from coterie.cli.options import listed
 from coterie.cli.output import Format, Listing
 from coterie.cli.progress import Progress
 from coterie.cli.selection import FAILED, PARTIAL, Missing
-from coterie.cli.terminal import is_terminal, note, shown, write
+from coterie.cli.terminal import flush, is_terminal, note, shown, write
 
 if TYPE_CHECKING:
     from coterie.client.admin import AdminClient
@@ -100,7 +100,7 @@ class Change:
             return False
         from coterie.plans.model import ACTIONS  # noqa: PLC0415
 
-        sys.stdout.flush()
+        flush()
         count = len(plan.groups)
         groups = "1 group" if count == 1 else f"{count} groups"
         return click.confirm(f"Now {ACTIONS[plan.action]} {groups}?", default=False, err=True)

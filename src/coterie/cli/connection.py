@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from coterie.errors import InvalidSetting
-
 if TYPE_CHECKING:
     from coterie.client.admin import AdminClient
 
@@ -26,7 +24,6 @@ __all__ = ["Target"]
 T = TypeVar("T")
 
 _PREFIX: Final = "COTERIE_"
-_IN_ENVIRONMENT: Final = ("BOOTSTRAP_SERVERS", "CLIENT_ID", "SECURITY_PROTOCOL", "SASL_", "SSL_")
 
 
 @dataclass(frozen=True)
@@ -97,17 +94,19 @@ class Target:
 
 def _environment() -> dict[str, object]:
     """COTERIE_BOOTSTRAP_SERVERS is bootstrap.servers, COTERIE_SASL_PASSWORD is sasl.password."""
-    found: dict[str, object] = {}
-    for name, value in os.environ.items():
-        setting = name.removeprefix(_PREFIX)
-        if name.startswith(_PREFIX) and setting.startswith(_IN_ENVIRONMENT) and value:
-            found[setting.lower().replace("_", ".")] = value
-    return found
+    from coterie.client.settings import ClientSettings  # noqa: PLC0415
+
+    given = {
+        name.removeprefix(_PREFIX).lower().replace("_", "."): value
+        for name, value in os.environ.items()
+        if name.startswith(_PREFIX) and value
+    }
+    return {name: value for name, value in given.items() if ClientSettings.knows(name)}
 
 
 def _read(path: Path) -> dict[str, object]:
-    from coterie.client.settings import read_properties  # noqa: PLC0415
+    """What a file says to us; a Java client's file may have settings of producers and consumers, too."""
+    from coterie.client.settings import ClientSettings, read_properties  # noqa: PLC0415
 
-    if not path.exists():
-        raise InvalidSetting(f"{path} cannot be read: there is no such file")
-    return read_properties(path)
+    found = read_properties(path)
+    return {name: value for name, value in found.items() if ClientSettings.knows(name)}

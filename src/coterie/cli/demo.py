@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from coterie.cli.terminal import Ink, write
+from coterie.cli.terminal import Ink, flush, write
 
 if TYPE_CHECKING:
     from coterie.testing import EmbeddedCluster
@@ -58,14 +58,14 @@ class Stage:
 
     def say(self, text: str) -> None:
         write(self._ink(f"# {text}", "cyan") + "\n")
-        sys.stdout.flush()
+        flush()
 
     def run(self, line: str) -> None:
         """Run one of the commands as a process and show what it writes."""
         program, *arguments = shlex.split(line)
         module = _PROGRAMS[program]
         write(self._ink(f"$ {line}", "bold") + "\n")
-        sys.stdout.flush()
+        flush()
         code = f"from {module} import main; main()"
         environment = os.environ | {
             "COTERIE_BOOTSTRAP_SERVERS": self.cluster.bootstrap_servers,

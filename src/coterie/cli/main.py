@@ -10,7 +10,7 @@ import click
 import coterie
 from coterie.cli.late import LateGroup
 from coterie.cli.options import connected
-from coterie.cli.terminal import flush, note, shown
+from coterie.cli.terminal import NobodyReads, flush, note, shown
 from coterie.errors import CoterieError
 
 __all__ = ["cli", "main"]
@@ -60,7 +60,7 @@ def _run(arguments: list[str] | None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except BrokenPipeError:
+    except NobodyReads:
         return _NOBODY_READS
     except (click.Abort, KeyboardInterrupt):
         return _INTERRUPTED
@@ -79,5 +79,5 @@ def _drop_unwritten() -> None:
     """Python writes what is left at its end, and complains if it cannot; that has been told already."""
     try:
         flush()
-    except (OSError, CoterieError):
+    except (NobodyReads, CoterieError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

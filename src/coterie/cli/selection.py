@@ -185,8 +185,12 @@ class Selection:
         topics_choose: bool = True,
         quiet: bool = False,
     ) -> Found:
-        """Ask the cluster. `needs` is what the caller wants to know beside: description, offsets, lag,
-        log_start, commits. `topics_choose` is False where topics narrow the change, not the groups."""
+        """Ask the cluster.
+
+        `needs` is what the caller wants to know beside: description, offsets, lag, log_start, commits, and
+        deep for a deep description. `topics_choose` is False where topics narrow the change, and not the
+        groups.
+        """
         wanted = set(needs)
         choose_by_topic = bool(self.topics) and topics_choose
         if choose_by_topic:
@@ -197,7 +201,7 @@ class Selection:
             wanted.add("commits")
         missing = Missing()
         async with Progress("Asking the cluster", quiet=quiet):
-            rows = await self._candidates(admin, missing)
+            rows = await self._candidates(admin, missing, deep="deep" in wanted)
             rows = await _learn(admin, rows, wanted, missing)
         found = Found(rows, missing)
         if "commits" in wanted:
@@ -205,9 +209,11 @@ class Selection:
         found.rows = [each for each in found.rows if self._chosen(each, by_topic=choose_by_topic)]
         return found
 
-    async def _candidates(self, admin: AdminClient, missing: Missing) -> list[GroupRow]:
+    async def _candidates(
+        self, admin: AdminClient, missing: Missing, *, deep: bool
+    ) -> list[GroupRow]:
         if self.names:
-            described = await admin.describe_groups(self.names)
+            described = await admin.describe_groups(self.names, deep=deep)
             missing.add(described)
             rows = [GroupRow(each.group_id, description=each) for each in described]
         else:
@@ -244,7 +250,7 @@ async def _learn(
 ) -> list[GroupRow]:
     by_name = {each.group: each for each in rows}
     if "description" in wanted and (names := [x.group for x in rows if x.description is None]):
-        described = await admin.describe_groups(names)
+        described = await admin.describe_groups(names, deep="deep" in wanted)
         missing.add(described)
         for group in described:
             by_name[group.group_id].description = group
@@ -335,7 +341,13 @@ def selected(command: F) -> F:
     with_selection.__doc__ = command.__doc__
     with_selection.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     parameters = (
-        click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=complete("groups")),
+        click.argument(
+            "names",
+            nargs=-1,
+            metavar="[GROUP]...",
+            is_eager=True,
+            shell_complete=complete("groups"),
+        ),
         click.option("--match", metavar="REGEX", callback=_regex, help="The name matches this."),
         click.option(
             "--state",

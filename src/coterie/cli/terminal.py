@@ -15,6 +15,7 @@ from coterie.errors import CoterieError
 
 __all__ = [
     "Ink",
+    "NobodyReads",
     "StdoutClosed",
     "escape_quoted",
     "flush",
@@ -43,6 +44,10 @@ _BASIC: Final = 0x10000
 
 class StdoutClosed(CoterieError):
     """Standard output does not take what is written."""
+
+
+class NobodyReads(Exception):
+    """The pipe behind standard output is closed. No OSError, because click ends the process for those."""
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -107,8 +112,14 @@ class Ink:
         return f"\x1b[{self._CODES[style]}m{text}\x1b[0m"
 
 
+def _refused(error: OSError) -> Exception:
+    if isinstance(error, BrokenPipeError):
+        return NobodyReads()
+    return StdoutClosed(f"standard output cannot be written: {error.strerror}")
+
+
 def write(text: str) -> None:
-    """To standard output. What its encoding cannot say is escaped; a closed pipe is left to the caller."""
+    """To standard output. What its encoding cannot say is escaped."""
     stream: Any = sys.stdout
     if stream is None:
         raise StdoutClosed("standard output is closed; give the command somewhere to write")
@@ -116,10 +127,8 @@ def write(text: str) -> None:
         stream.write(text)
     except UnicodeEncodeError:
         stream.write(text.encode(stream.encoding, "backslashreplace").decode(stream.encoding))
-    except BrokenPipeError:
-        raise
     except OSError as error:
-        raise StdoutClosed(f"standard output cannot be written: {error.strerror}") from None
+        raise _refused(error) from None
 
 
 def flush() -> None:
@@ -127,10 +136,8 @@ def flush() -> None:
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
-    except BrokenPipeError:
-        raise
     except OSError as error:
-        raise StdoutClosed(f"standard output cannot be written: {error.strerror}") from None
+        raise _refused(error) from None
 
 
 def note(text: str) -> None:

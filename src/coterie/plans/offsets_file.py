@@ -1,6 +1,6 @@
 """Offsets in a file: what `export` and every undo write, and what `import` reads.
 
-JSON keeps all of an offset (docs/schemas/offsets.json). CSV is that of Kafka's own tool: group, topic,
+JSON keeps all of an offset (docs/schemas/offsets-file.json). CSV is that of Kafka's own tool: group, topic,
 partition and offset, or without the group for one group (KIP-379); what it cannot say is lost.
 """
 

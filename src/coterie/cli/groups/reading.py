@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,17 +61,32 @@ def _with_asked(selection: Selection, form: Format) -> Format:
     return dataclasses.replace(form, columns=(*names, *more)) if more else form
 
 
+_deep = click.option(
+    "--deep/--no-deep",
+    default=None,
+    help="Look into __consumer_offsets for what a broker does not tell: generation, leader and strategies, "
+    "on Apache Kafka. Unasked it is done for groups that are named.",
+)
+
+
+def _depth(selection: Selection, *, deep: bool | None) -> set[str]:
+    """Reading the log takes numpy."""
+    wanted = bool(selection.names) and find_spec("numpy") is not None if deep is None else deep
+    return {"deep"} if wanted else set()
+
+
 @click.command()
 @connected
 @selected
 @listed(listings.DESCRIPTIONS)
-def describe(selection: Selection, form: Format) -> int:
+@_deep
+def describe(*, selection: Selection, form: Format, deep: bool | None) -> int:
     """Groups in full: generation, leader and assignment strategy; members; partitions and their lag.
 
     A table has three parts. JSON and YAML have members and partitions inside of each group. CSV, `name` and
     --columns have the groups alone.
     """
-    needs = {"description", "lag", *listings.DESCRIPTIONS.needs(form)}
+    needs = {"description", "lag", *listings.DESCRIPTIONS.needs(form), *_depth(selection, deep=deep)}
     if form.name in ("wide", "json", "jsonl", "yaml"):
         needs.add("log_start")
     found = _find(selection, needs)
@@ -113,12 +129,13 @@ def _write_parts(found: Found, selection: Selection, form: Format) -> None:
 @connected
 @selected
 @listed(listings.MEMBERS)
-def members(selection: Selection, form: Format) -> int:
+@_deep
+def members(*, selection: Selection, form: Format, deep: bool | None) -> int:
     """Members with client, host, assignment strategy, subscription and assignment.
 
     Without a group and without an option the members of all groups are meant.
     """
-    found = _find(selection, {"description"})
+    found = _find(selection, {"description", *_depth(selection, deep=deep)})
     topics = {each.partition(":")[0] for each in selection.topics}
     rows = [each for row in found.rows for each in listings.member_rows(row, topics)]
     return _print(listings.MEMBERS, rows, form, found)

@@ -17,7 +17,7 @@ from coterie.cli.connection import Target
 from coterie.cli.options import connected, duration, in_units, listed
 from coterie.cli.output import Column, Format, Listing, iso
 from coterie.cli.selection import GroupRow, Missing, Selection, selected
-from coterie.cli.terminal import is_terminal
+from coterie.cli.terminal import flush, is_terminal
 
 if TYPE_CHECKING:
     from coterie.client.admin import AdminClient
@@ -255,7 +255,7 @@ async def _lines(
     while True:
         rows, missing = await sample()
         listing.write(rows, replace(form, headers=form.headers and done == 0))
-        sys.stdout.flush()
+        flush()
         code = max(code, missing.report(any_found=bool(rows)))
         done += 1
         if done == rounds.count:

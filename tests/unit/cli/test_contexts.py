@@ -1,0 +1,199 @@
+"""Contexts, environment variables, files and options: who says where the cluster is, and who wins."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from coterie.cli.connection import Target
+from coterie.cli.contexts import Contexts, is_secret, parse_value, reveal, told
+from coterie.errors import CoterieError, InvalidSetting
+from coterie.testing import EmbeddedCluster
+from tests.unit.cli.conftest import Tool
+
+TEXT = """\
+# my clusters
+current = "staging"
+
+[contexts.staging]  # a quiet place
+bootstrap.servers = "staging:9092"
+
+[contexts.prod]
+bootstrap.servers = "prod:9093"
+client.id = "ops"
+# the password is not here
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in list(os.environ):
+        if name.startswith("COTERIE_"):
+            monkeypatch.delenv(name)
+    path = tmp_path / "coterie" / "config.toml"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    path.parent.mkdir()
+    path.write_text(TEXT)
+    return path
+
+
+def servers(**target: object) -> object:
+    return Target(**target).properties()["bootstrap.servers"]  # type: ignore[arg-type]
+
+
+def test_the_order_of_those_who_say_where(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=file:9092\nkey.deserializer=of.a.Consumer\n")
+    assert servers() == "staging:9092"
+    monkeypatch.setenv("COTERIE_CONTEXT", "prod")
+    assert servers() == "prod:9093"
+    assert servers(context="staging") == "staging:9092"
+    monkeypatch.delenv("COTERIE_CONTEXT")
+    monkeypatch.setenv("COTERIE_BOOTSTRAP_SERVERS", "environment:9092")
+    assert servers() == "environment:9092"
+    monkeypatch.setenv("COTERIE_COMMAND_CONFIG", str(file))
+    assert servers() == "file:9092"
+    assert servers(bootstrap="option:9092") == "option:9092"
+    assert servers(bootstrap="option:9092", overrides=("bootstrap.servers=x:1",)) == "x:1"
+    assert "key.deserializer" not in Target(file=str(file)).properties()
+
+
+def test_a_context_that_nobody_named_gives_nothing_to_another_cluster(config: Path) -> None:
+    config.write_text(TEXT.replace('"staging"', '"prod"', 1))
+    assert Target().properties()["client.id"] == "ops"
+    assert "client.id" not in Target(bootstrap="other:9092").properties()
+    named = Target(bootstrap="other:9092", context="prod").properties()
+    assert named["client.id"] == "ops"
+    assert named["bootstrap.servers"] == "other:9092"
+
+
+def test_every_setting_has_an_environment_variable(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COTERIE_CLIENT_ID", "me")
+    monkeypatch.setenv("COTERIE_REQUEST_TIMEOUT_MS", "5")
+    monkeypatch.setenv("COTERIE_KEEP", "1")  # not a setting
+    found = Target(timeout=2.5).properties()
+    assert found["client.id"] == "me"
+    assert found["request.timeout.ms"] == "5"
+    assert found["default.api.timeout.ms"] == 2500
+    assert "keep" not in found
+
+
+def test_changes_keep_comments(config: Path) -> None:
+    contexts = Contexts()
+    contexts.use("prod")
+    contexts.put("prod", {"client.id": "new", "sasl.password": {"env": "PROD_PASSWORD"}})
+    contexts.put("third", {"bootstrap.servers": "third:9092"})
+    text = config.read_text()
+    assert tomllib.loads(text)["current"] == "prod"
+    assert "# my clusters" in text
+    assert "# a quiet place" in text
+    assert "# the password is not here" in text
+    again = Contexts()
+    assert again.get("prod") == {
+        "bootstrap.servers": "prod:9093",
+        "client.id": "new",
+        "sasl.password": {"env": "PROD_PASSWORD"},
+    }
+    again.remove("prod")
+    left = Contexts()
+    assert sorted(left.items) == ["staging", "third"]
+    assert left.current is None
+    with pytest.raises(CoterieError, match="there is no context 'prod'"):
+        left.get("prod")
+
+
+def test_secrets_come_from_their_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "from the environment")
+    (tmp_path / "secret").write_text("from a file\n")
+    assert reveal("sasl.password", {"env": "SECRET"}) == "from the environment"
+    assert reveal("sasl.password", {"file": str(tmp_path / "secret")}) == "from a file"
+    assert reveal("sasl.password", "plain") == "plain"
+    with pytest.raises(InvalidSetting, match="the environment has no NOWHERE"):
+        reveal("sasl.password", {"env": "NOWHERE"})
+    with pytest.raises(InvalidSetting, match="cannot be read: No such file"):
+        reveal("sasl.password", {"file": str(tmp_path / "nothing")})
+
+
+def test_the_keyring(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import keyring  # noqa: PLC0415 - slow, and only here
+    from keyring.backend import KeyringBackend  # noqa: PLC0415
+
+    class InMemory(KeyringBackend):
+        priority = 1
+        kept: dict[tuple[str, str], str] = {}  # noqa: RUF012
+
+        def get_password(self, service: str, username: str) -> str | None:
+            return self.kept.get((service, username))
+
+        def set_password(self, service: str, username: str, password: str) -> None:
+            self.kept[service, username] = password
+
+        def delete_password(self, service: str, username: str) -> None:
+            del self.kept[service, username]
+
+    before = keyring.get_keyring()
+    keyring.set_keyring(InMemory())  # type: ignore[no-untyped-call]
+    try:
+        keyring.set_password("kafka", "me", "hunter2")
+        assert reveal("sasl.password", {"keyring": "kafka/me"}) == "hunter2"
+        with pytest.raises(InvalidSetting, match="nothing for kafka/you"):
+            reveal("sasl.password", {"keyring": "kafka/you"})
+        with pytest.raises(InvalidSetting, match="SERVICE/USER"):
+            reveal("sasl.password", {"keyring": "kafka"})
+    finally:
+        keyring.set_keyring(before)
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    with pytest.raises(InvalidSetting, match=r"pip install 'coterie\[keyring\]'"):
+        reveal("sasl.password", {"keyring": "kafka/me"})
+
+
+def test_secrets_are_known_and_never_shown() -> None:
+    secrets = ("sasl.password", "sasl_password", "ssl.key.password", "sasl.jaas.config")
+    assert all(map(is_secret, secrets))
+    assert not any(map(is_secret, ("sasl.username", "ssl.ca.location", "bootstrap.servers")))
+    assert told("sasl.password", "hunter2") == "(hidden)"
+    assert told("sasl.password", {"env": "NAME"}) == "from env NAME"
+    assert parse_value("sasl.password", "env:NAME") == {"env": "NAME"}
+    assert parse_value("bootstrap.servers", "env:9092") == "env:9092"
+    with pytest.raises(InvalidSetting) as caught:
+        parse_value("sasl.password", "hunter2")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_commands(world: EmbeddedCluster, nowhere: Tool, tmp_path: Path) -> None:
+    no_cluster = nowhere("groups", "list")
+    assert no_cluster.returncode == 2
+    assert "no cluster is named: give --bootstrap-server" in no_cluster.stderr
+    made = nowhere("context", "set", "here", f"bootstrap.servers={world.bootstrap_servers}")
+    assert made.returncode == 0, made.stderr
+    assert (tmp_path / "config" / "coterie" / "config.toml").exists()
+    assert nowhere("groups", "list", "world-audit", "-o", "name").stdout == "world-audit\n"
+    assert nowhere("context", "set", "other", "bootstrap.servers=localhost:1").returncode == 0
+    rows = json.loads(nowhere("context", "list", "-o", "json").stdout)
+    assert [(row["context"], row["current"]) for row in rows] == [("here", True), ("other", False)]
+    assert nowhere("context", "use", "other").returncode == 0
+    gone = nowhere("groups", "list", "--timeout", "300ms")
+    assert gone.returncode == 1
+    assert "localhost:1" in gone.stderr
+    named = nowhere("--context", "here", "groups", "list", "world-audit", "-o", "name")
+    assert named.stdout == "world-audit\n"
+    secret = nowhere("context", "set", "other", "sasl.password=hunter2")
+    assert secret.returncode == 1
+    assert "hunter2" not in secret.stderr + secret.stdout
+    assert nowhere("context", "set", "other", "sasl.password=env:OTHER").returncode == 0
+    assert "from env OTHER" in nowhere("context", "show", "other").stdout
+    assert nowhere("context", "delete", "other").returncode == 0
+    broken = tmp_path / "broken.toml"
+    broken.write_text("current = ")
+    trouble = nowhere("context", "list", env={"COTERIE_CONFIG": str(broken)})
+    assert trouble.returncode == 1
+    assert len(trouble.stderr.splitlines()) == 1
