@@ -6,16 +6,16 @@ counts, so keys and values stay bytes until the end. Commits of aborted transact
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from coterie.client.admin import AdminClient
 from coterie.client.fetched import FetchedRecords
 from coterie.client.results import TopicPartition
-from coterie.errors import CoterieError, KafkaError, TopicAuthorizationFailed
+from coterie.errors import CoterieError, TopicAuthorizationFailed, UnknownTopicOrPartition
 from coterie.protocol.group_records import decode_record
 from coterie.protocol.group_records.classic import (
     LegacyOffsetCommitKey,
@@ -35,11 +35,15 @@ _KEYS: Final = (LegacyOffsetCommitKey, OffsetCommitKey)
 _VALUES: Final = (LegacyOffsetCommitValue, OffsetCommitValue)
 _ABORT_MARKER: Final = b"\x00\x00\x00\x00"
 
+#: The last value of each key, as bytes.
+_Newest = dict[bytes, bytes]
+
 
 class CommitTimes(msgspec.Struct, frozen=True):
-    """Milliseconds since 1970 of the last commit, by group and partition."""
+    """Milliseconds since 1970 of the last commit, by group and partition; and what could not be read."""
 
     times: dict[str, dict[TopicPartition, int]]
+    errors: dict[TopicPartition, CoterieError] = {}
 
     def last(self, group: str) -> int | None:
         """The latest of all partitions, or None if the log knows of no commit."""
@@ -52,54 +56,67 @@ class CommitTimes(msgspec.Struct, frozen=True):
 async def read_commit_times(
     admin: AdminClient, expect: Callable[[int], None], advance: Callable[[int], None]
 ) -> CommitTimes:
-    """Read the whole topic. `expect` is told how many offsets there are, `advance` how many are read."""
-    topics = await admin.describe_topics([TOPIC])
-    if isinstance(topics.errors.get(TOPIC), KafkaError) and not _forbidden(topics.errors[TOPIC]):
+    """Read the whole topic. `expect` is told how many offsets there are, `advance` how many are read.
+
+    All commits of a group are in one partition. A partition that cannot be read to its end tells nothing:
+    half of it would make groups look idle that are not.
+    """
+    described = await admin.describe_topics([TOPIC])
+    _check_allowed(described.errors)
+    if isinstance(described.errors.get(TOPIC), UnknownTopicOrPartition):
         return CommitTimes({})  # nobody has committed yet
-    try:
-        partitions = [
-            TopicPartition(TOPIC, each.partition) for each in topics.unwrap()[TOPIC].partitions
-        ]
-        starts = (await admin.log_offsets(partitions, "earliest")).unwrap()
-        ends = (await admin.log_offsets(partitions, "latest")).unwrap()
-        expect(sum(ends[key].offset - starts[key].offset for key in partitions))
-        spans = {
-            key: (starts[key].offset, ends[key].offset)
-            for key in partitions
-            if ends[key].offset > starts[key].offset
-        }
-        newest: dict[bytes, bytes] = {}
-        if spans:
-            await _read(admin, spans, newest, advance)
-    except TopicAuthorizationFailed:
+    topic = described.unwrap()[TOPIC]
+    partitions = [TopicPartition(TOPIC, each.partition) for each in topic.partitions]
+    starts = await admin.log_offsets(partitions, "earliest")
+    ends = await admin.log_offsets(partitions, "latest")
+    errors = starts.errors | ends.errors
+    _check_allowed(errors)
+    sizes = {key: ends[key].offset - starts[key].offset for key in partitions if key not in errors}
+    expect(sum(sizes.values()))
+    newest: dict[TopicPartition, _Newest] = {key: {} for key, size in sizes.items() if size}
+    errors |= await _read(admin, {key: starts[key].offset for key in newest}, newest, advance)
+    _check_allowed(errors)
+    whole = [found for key, found in newest.items() if key not in errors]
+    return CommitTimes(_decoded(whole), errors)
+
+
+def _check_allowed(errors: Mapping[Any, CoterieError]) -> None:
+    if any(isinstance(each, TopicAuthorizationFailed) for each in errors.values()):
         raise CoterieError(
-            f"idle times are in {TOPIC}, and you may not read that topic: ask for READ on it, or leave "
+            f"times of commits are in {TOPIC}, and you may not read that topic: ask for READ on it, or leave "
             "out --idle-for and the columns with times of commits"
-        ) from None
-    return _decoded(newest)
-
-
-def _forbidden(error: CoterieError) -> bool:
-    return isinstance(error, TopicAuthorizationFailed)
+        )
 
 
 async def _read(
     admin: AdminClient,
-    spans: dict[TopicPartition, tuple[int, int]],
-    newest: dict[bytes, bytes],
+    starts: dict[TopicPartition, int],
+    newest: dict[TopicPartition, _Newest],
     advance: Callable[[int], None],
-) -> None:
+) -> dict[TopicPartition, CoterieError]:
+    if not starts:
+        return {}
     records = _from_columns if find_spec("numpy") is not None else _from_batches
-    open_aborts: dict[TopicPartition, set[int]] = {key: set() for key in spans}
-    reading = admin.fetch(spans, isolation="read_committed", skip_deleted=True)
-    async with reading:
-        async for chunk in reading:
-            for key, value in records(chunk, open_aborts[chunk.partition]):
-                if value is None:
-                    newest.pop(key, None)
-                else:
-                    newest[key] = value
-            advance(chunk.stop - chunk.start)
+    open_aborts: dict[TopicPartition, set[int]] = {key: set() for key in starts}
+    # To the last stable offset as it is when reading begins: an open transaction is not waited for.
+    reading = admin.fetch(
+        {key: (start, None) for key, start in starts.items()},
+        isolation="read_committed",
+        skip_deleted=True,
+    )
+    try:
+        async with reading:
+            async for chunk in reading:
+                found = newest[chunk.partition]
+                for key, value in records(chunk, open_aborts[chunk.partition]):
+                    if value is None:
+                        found.pop(key, None)
+                    else:
+                        found[key] = value
+                advance(chunk.stop - chunk.start)
+    except CoterieError as error:
+        return dict(reading.errors) or dict.fromkeys(starts, error)
+    return {}
 
 
 class _Aborts:
@@ -166,12 +183,12 @@ def _from_columns(
             yield key, value if value_length >= 0 else None
 
 
-def _decoded(newest: dict[bytes, bytes]) -> CommitTimes:
+def _decoded(parts: list[_Newest]) -> dict[str, dict[TopicPartition, int]]:
     times: dict[str, dict[TopicPartition, int]] = {}
-    for raw_key, raw_value in newest.items():
+    for raw_key, raw_value in (item for part in parts for item in part.items()):
         key, value = decode_record(raw_key, raw_value)
         # What cannot be read tells no time.
         if isinstance(key, _KEYS) and isinstance(value, _VALUES):
             partition = TopicPartition(key.topic, key.partition)
             times.setdefault(key.group, {})[partition] = value.commit_timestamp
-    return CommitTimes(times)
+    return times

@@ -272,6 +272,7 @@ async def _add_commits(admin: AdminClient, found: Found, *, quiet: bool) -> None
 
     async with Progress("Reading __consumer_offsets", quiet=quiet) as bar:
         found.commits = await read_commit_times(admin, bar.expect, bar.advance)
+    found.missing.errors |= {str(key): str(each) for key, each in found.commits.errors.items()}
     for row in found.rows:
         row.last_commit = found.commits.last(row.group)
 
