@@ -1,23 +1,55 @@
 """`coterie pipeline`: from a cluster, or from its segment files, to tables and a report.
 
-Nothing heavy is imported before it is used: `coterie --help` reads this module, too.
+Nothing heavy is imported before it is used: `coterie --help` reads this module, too. What the commands do is
+in coterie.spark.pipeline; here are their options and their last words.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, Final, TypeVar
 
 import click
 
 __all__ = ["command"]
 
-_out = click.option(
-    "--out",
-    required=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="The directory of the tables.",
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
+_FILE: Final = click.Path(path_type=Path, dir_okay=False)
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+_out = click.option("--out", required=True, type=_DIRECTORY, metavar="DIR", help="The tables.")
+_verbose = click.option("-v", "--verbose", is_flag=True, help="Show what Spark logs.")
+_strict = click.option(
+    "--strict", is_flag=True, help="Fail if a broker, a group or a partition did not answer."
+)
+
+
+def _options(*each: Callable[[F], F]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        for option in reversed(each):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+_spark_options = _options(
+    click.option(
+        "--master", metavar="M", help="Where Spark runs: local[*] (default), spark://HOST:PORT, ..."
+    ),
+    click.option("--driver-memory", metavar="SIZE", help="Memory of Spark's driver, such as 4g."),
+    _verbose,
+)
+_cluster_options = _options(
+    click.option("--bootstrap-server", metavar="HOST:PORT,...", help="The cluster."),
+    click.option("--command-config", type=_FILE, metavar="FILE", help="Settings of the client."),
+)
+_segments = click.option(
+    "--segments", type=_DIRECTORY, metavar="DIR", help="Segment files instead of a cluster."
 )
 
 
@@ -25,8 +57,134 @@ _out = click.option(
 def command() -> None:
     """Group history as tables: snapshots, the log of commits and rebalances, marts, a report.
 
-    `coterie pipeline run --bootstrap-server HOST:PORT --out DIR` does all of it.
+    `coterie pipeline run --bootstrap-server HOST:PORT --out DIR` does all of it. Every step can be repeated
+    at any time: it continues where the last one ended.
     """
+
+
+@command.command("snapshot")
+@_cluster_options
+@_out
+@click.option(
+    "--snapshot-id", metavar="ID", help="Name it; an id that is there is not taken again."
+)
+@_strict
+def snapshot_command(
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    out: Path,
+    snapshot_id: str | None,
+    *,
+    strict: bool,
+) -> None:
+    """Keep what a cluster says of its groups now."""
+    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
+
+    Steps(out, strict=strict).snapshot(_properties(bootstrap_server, command_config), snapshot_id)
+
+
+@command.command("ingest")
+@_cluster_options
+@_segments
+@_out
+@_strict
+@_spark_options
+def ingest_command(
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    segments: Path | None,
+    out: Path,
+    *,
+    strict: bool,
+    **spark: Any,
+) -> None:
+    """Read what is new in the log of commits and group changes."""
+    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
+
+    with Steps(out, strict=strict, **spark) as steps:
+        steps.ingest(_source(bootstrap_server, command_config, segments))
+
+
+@command.command("build")
+@_out
+@_spark_options
+def build_command(out: Path, **spark: Any) -> None:
+    """Make the marts from what was ingested and snapshot."""
+    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
+
+    with Steps(out, **spark) as steps:
+        steps.build()
+
+
+@command.command("report")
+@_out
+@click.option("--to", "to", type=_DIRECTORY, metavar="DIR", help="Where; default DIR/report.")
+@_spark_options
+def report_command(out: Path, to: Path | None, **spark: Any) -> None:
+    """Write report.html, one file that opens offline, and report.json with the same figures."""
+    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
+
+    with Steps(out, **spark) as steps:
+        steps.report(to)
+
+
+@command.command("sql")
+@click.argument("query")
+@_out
+@click.option("-o", "style", type=click.Choice(["table", "json", "csv"]), default="table")
+@click.option("--param", "parameters", multiple=True, metavar="NAME=VALUE", help="Fills :NAME.")
+@click.option("--limit", type=click.IntRange(min=1), help="Rows at most.")
+@_spark_options
+def sql_command(
+    query: str, out: Path, style: str, parameters: tuple[str, ...], limit: int | None, **spark: Any
+) -> None:
+    """Ask the tables in SQL: `coterie pipeline sql "SELECT * FROM group_summary" --out DIR`."""
+    from coterie.spark.pipeline.output import formatted  # noqa: PLC0415
+    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
+
+    with Steps(out, **spark) as steps:
+        names, rows = steps.sql(query, _bound(parameters), limit)
+    click.echo(formatted(names, rows, style))
+
+
+@command.command("plan")
+@_out
+@click.option("--to", "to", required=True, type=_FILE, metavar="FILE", help="The plan to write.")
+@click.option("--idle", metavar="TIME", default="0s", help="Only groups that idle this long.")
+@_spark_options
+def plan_command(out: Path, to: Path, idle: str, **spark: Any) -> None:
+    """Write stale groups as a plan for `coterie groups delete --plan FILE`."""
+    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
+
+    with Steps(out, **spark) as steps:
+        steps.plan(to, _time("--idle", idle))
+
+
+@command.command("run")
+@_cluster_options
+@_segments
+@_out
+@_strict
+@_spark_options
+def run_command(
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    segments: Path | None,
+    out: Path,
+    *,
+    strict: bool,
+    **spark: Any,
+) -> None:
+    """All of it: snapshot (of a cluster), ingest, build, report."""
+    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
+
+    source = _source(bootstrap_server, command_config, segments)
+    with Steps(out, strict=strict, **spark) as steps:
+        if not isinstance(source, Path):
+            steps.snapshot(source, None)
+        steps.ingest(source)
+        steps.build()
+        steps.report(None)
 
 
 @command.command("compact")
@@ -34,27 +192,45 @@ def command() -> None:
 @click.option("--retention", metavar="TIME", help="Drop days older than this, such as 30d.")
 def compact_command(out: Path, retention: str | None) -> None:
     """Join small files, and drop days that are too old."""
-    from coterie.spark.pipeline.compaction import compact  # noqa: PLC0415
-    from coterie.spark.pipeline.store import TableStore  # noqa: PLC0415
+    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
 
-    store = TableStore(out)
-    store.must_exist()
-    done = compact(store, retention=None if retention is None else _time(retention))
-    for each in done:
-        dropped = f", {each.rows_dropped:,} rows of {each.days_dropped} days dropped"
-        click.echo(
-            f"{each.table}: {each.files_before} files are {each.files_after} now"
-            f"{dropped if each.days_dropped else ''}"
-        )
-    if not done:
-        click.echo("nothing to do")
+    Steps(out).compact(None if retention is None else _time("--retention", retention))
 
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+def _source(
+    server: str | None, config: Path | None, segments: Path | None
+) -> Path | dict[str, str]:
+    """A directory of segment files, or the settings of a client."""
+    if segments is None:
+        return _properties(server, config)
+    if server is not None:
+        raise click.UsageError("--bootstrap-server and --segments exclude each other")
+    return segments
 
 
-def _time(text: str) -> timedelta:
+def _properties(server: str | None, config: Path | None) -> dict[str, str]:
+    from coterie.client.settings import read_properties  # noqa: PLC0415
+
+    found = {} if config is None else {n: str(v) for n, v in read_properties(config).items()}
+    if server is not None:
+        found["bootstrap.servers"] = server
+    if "bootstrap.servers" not in found:
+        raise click.UsageError("say where: --bootstrap-server HOST:PORT, or --segments DIR")
+    return found
+
+
+def _bound(parameters: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for each in parameters:
+        name, equals, value = each.partition("=")
+        if not equals or not name.isidentifier():
+            raise click.UsageError(f"--param: {each!r} is not NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def _time(option: str, text: str) -> timedelta:
     unit = _SECONDS.get(text[-1:])
     if unit is None or not text[:-1].isdigit():
-        raise click.UsageError(f"--retention: {text!r} is no time; write 90d, 12w or 36h")
+        raise click.UsageError(f"{option}: {text!r} is no time; write 90d, 12w or 36h")
     return timedelta(seconds=int(text[:-1]) * unit)

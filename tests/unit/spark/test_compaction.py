@@ -10,7 +10,7 @@ from coterie.spark.pipeline.store import TableStore
 from tests.unit.spark.tables import START, append, rows_of
 
 
-def test_small_files_of_a_day_become_one(tmp_path: Path):
+def test_small_files_of_a_day_become_one(tmp_path: Path) -> None:
     store = TableStore(tmp_path)
     for _ in range(3):
         append(store, day=0, rows=10)
@@ -24,7 +24,7 @@ def test_small_files_of_a_day_become_one(tmp_path: Path):
     assert len(rows_of(store)) == len(before) + 1
 
 
-def test_replaced_files_go_with_the_next_commit_but_one(tmp_path: Path):
+def test_replaced_files_go_with_the_next_commit_but_one(tmp_path: Path) -> None:
     store = TableStore(tmp_path)
     for _ in range(4):
         append(store, day=0, rows=10)
@@ -34,7 +34,7 @@ def test_replaced_files_go_with_the_next_commit_but_one(tmp_path: Path):
     assert {str(path) for path in tmp_path.rglob("*.parquet")} == set(store.paths("end_offsets"))
 
 
-def test_retention_drops_whole_days(tmp_path: Path):
+def test_retention_drops_whole_days(tmp_path: Path) -> None:
     store = TableStore(tmp_path)
     for day in range(5):
         append(store, day=day, rows=2)
@@ -45,7 +45,7 @@ def test_retention_drops_whole_days(tmp_path: Path):
     assert min(row["taken_at"] for row in rows_of(store)) == START + timedelta(days=2)
 
 
-def test_large_files_are_left_alone(tmp_path: Path):
+def test_large_files_are_left_alone(tmp_path: Path) -> None:
     store = TableStore(tmp_path)
     for _ in range(2):
         append(store, day=0, rows=1000)

@@ -22,7 +22,7 @@ class Killed(BaseException):
     """The process is gone: nothing that runs on the way out may be relied upon."""
 
 
-def test_what_was_committed_is_there_and_nothing_else(tmp_path: Path):
+def test_what_was_committed_is_there_and_nothing_else(tmp_path: Path) -> None:
     store = TableStore(tmp_path)
     append(store, day=0, rows=3, ingest={"offsets": {"0": 3}})
     append(store, day=1, rows=2, ingest={"offsets": {"0": 5}})
@@ -34,7 +34,7 @@ def test_what_was_committed_is_there_and_nothing_else(tmp_path: Path):
     assert [file.day for file in manifest.files] == ["2026-03-01", "2026-03-02"]
 
 
-def test_a_transaction_without_commit_never_happened(tmp_path: Path):
+def test_a_transaction_without_commit_never_happened(tmp_path: Path) -> None:
     store = TableStore(tmp_path)
     append(store, day=0, rows=3)
     with store.write() as transaction:
@@ -65,7 +65,7 @@ def _kill_at(monkeypatch: pytest.MonkeyPatch, number: int) -> Callable[[], int]:
     return lambda: seen
 
 
-def test_killed_at_every_step_of_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_killed_at_every_step_of_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the moment: the old rows, or the new rows; and the next run makes it the new rows."""
     with monkeypatch.context() as patch:
         steps = _kill_at(patch, 0)
@@ -94,7 +94,7 @@ def _files(root: Path) -> set[str]:
     return {str(path) for path in root.rglob("*.parquet")}
 
 
-def test_one_writer_at_a_time(tmp_path: Path):
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
     with (
         TableStore(tmp_path).write(),
         pytest.raises(CoterieError, match=rf"another run \(process {os.getpid()}\) is writing"),
@@ -103,7 +103,7 @@ def test_one_writer_at_a_time(tmp_path: Path):
         pass
 
 
-def test_a_reader_keeps_its_version_over_one_commit(tmp_path: Path):
+def test_a_reader_keeps_its_version_over_one_commit(tmp_path: Path) -> None:
     writer = TableStore(tmp_path)
     append(writer, day=0, rows=3)
     reader = TableStore(tmp_path)
@@ -115,7 +115,7 @@ def test_a_reader_keeps_its_version_over_one_commit(tmp_path: Path):
     assert not rows_of(writer)
 
 
-def test_what_else_lies_in_the_directory_stays(tmp_path: Path):
+def test_what_else_lies_in_the_directory_stays(tmp_path: Path) -> None:
     mine = tmp_path / "notes" / "20260301T000000-not-a-run"
     mine.mkdir(parents=True)
     (mine / "x.parquet").write_bytes(b"mine")
@@ -124,7 +124,7 @@ def test_what_else_lies_in_the_directory_stays(tmp_path: Path):
     assert (mine / "x.parquet").exists()
 
 
-def test_a_newer_store_is_refused(tmp_path: Path):
+def test_a_newer_store_is_refused(tmp_path: Path) -> None:
     append(TableStore(tmp_path), day=0, rows=1)
     path = tmp_path / catalog.CATALOG
     path.write_text(json.dumps({"format": 99, "tables": "differently"}))
@@ -133,7 +133,7 @@ def test_a_newer_store_is_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"format": 1, "tables": 3}', b"\xff\x00"])
-def test_a_damaged_catalog_is_a_sentence(tmp_path: Path, content: bytes):
+def test_a_damaged_catalog_is_a_sentence(tmp_path: Path, content: bytes) -> None:
     (tmp_path / catalog.CATALOG).write_bytes(content)
     with pytest.raises(CoterieError, match="damaged"):
         load_catalog(tmp_path)
@@ -145,7 +145,7 @@ def _with_manifest(store: TableStore, **changes: object) -> TableStore:
     return TableStore(store.root)
 
 
-def test_schema_versions(tmp_path: Path):
+def test_schema_versions(tmp_path: Path) -> None:
     table = raw_table("end_offsets")
     store = TableStore(tmp_path)
     append(store, day=0, rows=1)
@@ -162,6 +162,6 @@ def test_schema_versions(tmp_path: Path):
         check_version(_with_manifest(store, schema_version=7), table)
 
 
-def test_no_tables_is_a_sentence(tmp_path: Path):
+def test_no_tables_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(CoterieError, match="there are no tables in"):
         TableStore(tmp_path / "nothing").must_exist()

@@ -6,6 +6,7 @@ Called by coterie.spark.command. Under spark-submit the session is the one that 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import tempfile
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.errors import CoterieError
+from coterie.spark.errors import sentence
 from coterie.spark.pipeline.progress import Progress
-from coterie.spark.pipeline.startup import cache_directory, prepare
+from coterie.spark.pipeline.startup import QuickStart, cache_directory, prepare
+from coterie.spark.session import SETTINGS, check_versions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,16 +27,10 @@ __all__ = ["DEFAULT_MASTER", "pipeline_session"]
 
 DEFAULT_MASTER: Final = "local[*]"
 
-#: Settings of every session. What the user has set by spark-submit or spark-defaults.conf wins over none of
-#: these: tables must come out the same everywhere.
-_SETTINGS: Final = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.parquet.compression.codec": "zstd",
-    "spark.sql.python.filterPushdown.enabled": "true",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-}
+#: Settings of every session, whatever spark-submit or spark-defaults.conf say: tables must be the same.
+_SETTINGS: Final = {**SETTINGS, "spark.sql.execution.arrow.pyspark.enabled": "true"}
+#: Loggers of pyspark that write a page of JSON to stderr for every failed query, which we tell in a sentence.
+_LOUD: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _STARTING: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -46,10 +43,16 @@ def pipeline_session(
     progress: Progress, *, master: str | None, memory: str | None = None, verbose: bool = False
 ) -> Iterator[SparkSession]:
     """A session for a command. Its log goes to a file that is named if the command fails."""
+    borrowed = _borrowed()
+    if borrowed is not None:
+        yield borrowed
+        return
     log = None if verbose or _submitted() else _log_file()
     with progress.step("Starting Spark"):
         spark = _start(master, memory, log)
     progress.watch = lambda: _tasks(spark)
+    for name in () if verbose else _LOUD:
+        logging.getLogger(name).disabled = True
     try:
         yield spark
     except CoterieError:
@@ -61,7 +64,21 @@ def pipeline_session(
             log.unlink(missing_ok=True)
     finally:
         progress.watch = None
-        spark.stop()
+        _stop(spark)
+
+
+def _borrowed() -> SparkSession | None:
+    """A session beside the one that the program which calls us has, on its JVM; it is not ours to end."""
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    if SparkContext._active_spark_context is None or _submitted():  # noqa: SLF001
+        return None
+    from pyspark.sql import SparkSession as Session  # noqa: PLC0415
+
+    spark = Session.builder.getOrCreate().newSession()
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+    return spark
 
 
 def _submitted() -> bool:
@@ -72,24 +89,34 @@ def _submitted() -> bool:
 def _start(master: str | None, memory: str | None, log: Path | None) -> SparkSession:
     chosen = master or (None if _submitted() else DEFAULT_MASTER)
     local = bool(chosen and chosen.startswith("local"))
+    quick = prepare(local=local)
+    if not quick.is_proven:
+        check_versions()
     # Workers are started by this name; what PATH calls python3 may have neither pyarrow nor us.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    quick = prepare(local=local)
-    settings = {**_SETTINGS, **_STARTING}
-    if chosen:
-        settings["spark.master"] = chosen
-    if memory:
-        settings["spark.driver.memory"] = memory
-    if quick.java_options:
-        settings["spark.driver.extraJavaOptions"] = " ".join(quick.java_options)
+    settings = _settings(chosen, memory, quick)
     with _environment(quick.environment):
         spark, pid = _session(settings, log)
     quick.started(pid)
     spark.sparkContext.setLogLevel("ERROR" if log else "WARN")
     return spark
+
+
+def _settings(master: str | None, memory: str | None, quick: QuickStart) -> dict[str, str]:
+    settings = {**_SETTINGS, **_STARTING}
+    if master:
+        settings["spark.master"] = master
+        if master.startswith("local"):
+            # 200, Spark's default, is for clusters: here most of them would be empty.
+            settings["spark.sql.shuffle.partitions"] = str(max(8, 4 * (os.cpu_count() or 1)))
+    if memory:
+        settings["spark.driver.memory"] = memory
+    if quick.java_options:
+        settings["spark.driver.extraJavaOptions"] = " ".join(quick.java_options)
+    return settings
 
 
 def _session(settings: dict[str, str], log: Path | None) -> tuple[SparkSession, int | None]:
@@ -99,18 +126,31 @@ def _session(settings: dict[str, str], log: Path | None) -> tuple[SparkSession, 
         from pyspark.sql import SparkSession as Session  # noqa: PLC0415
     except ImportError:
         raise CoterieError("the pipeline needs Spark: pip install 'coterie[spark]'") from None
-    if SparkContext._active_spark_context is not None:  # noqa: SLF001  (a program that calls us has one)
-        return Session.builder.config(map=dict(_SETTINGS)).getOrCreate(), None
     conf = SparkConf().setAll(list(settings.items()))
     try:
-        with log.open("wb") if log else contextlib.nullcontext() as file:
-            streams = {"stdout": file, "stderr": file} if file else None
-            gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
+        gateway = None
+        if SparkContext._gateway is None:  # noqa: SLF001  (else a JVM is there already)
+            with log.open("wb") if log else contextlib.nullcontext() as file:
+                streams = {"stdout": file, "stderr": file} if file else None
+                gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
         spark = Session(SparkContext(conf=conf, gateway=gateway))
     except Exception as error:  # noqa: BLE001  (likewise)
         raise CoterieError(f"Spark did not start: {_last_words(log) or error}") from None
     process = getattr(gateway, "proc", None)
-    return spark, process.pid if process is not None else None
+    return spark, None if process is None else process.pid
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stop Spark, and the JVM if it is our child; what it dumps then, it dumps on its own."""
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    spark.stop()
+    gateway: Any = SparkContext._gateway  # noqa: SLF001
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        gateway.shutdown()
+        process.stdin.close()
+        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
 
 
 @contextlib.contextmanager
@@ -152,9 +192,9 @@ def _last_words(log: Path | None) -> str:
 def _explained(error: Exception, log: Path | None) -> str:
     """One sentence out of a page of Java: the innermost cause that means something to a person."""
     text = str(error).strip()
-    ours = [line for line in text.splitlines() if "coterie.errors." in line]
-    if ours:
-        return ours[-1].split(": ", 1)[-1].strip()
+    ours = sentence(error)
+    if ours is not None:
+        return ours
     condition: Any = getattr(error, "getCondition", None)
     first = text.splitlines()[0] if text else type(error).__name__
     where = f"; Spark's log is {log}" if log is not None and condition is None else ""

@@ -44,6 +44,11 @@ class QuickStart:
     #: Where the JVM will dump its classes at its end, if it was asked to.
     dump: Path | None = None
 
+    @property
+    def is_proven(self) -> bool:
+        """Whether this very Java has run this very Spark before."""
+        return bool(self.java_options) and self.dump is None
+
     def started(self, pid: int | None) -> None:
         """Note who dumps: the file is not ready before that process has ended."""
         if self.dump is not None and pid is not None:

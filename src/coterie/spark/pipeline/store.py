@@ -185,6 +185,11 @@ class Transaction:
         files = (*files, *_found(self.store.root / table, self.directory(table)))
         self._set(table, now.columns, now.schema_version, files)
 
+    def discard(self, table: str) -> None:
+        """Forget what was written of a table so far."""
+        shutil.rmtree(self.directory(table), ignore_errors=True)
+        self._manifests.pop(table, None)
+
     def remember(self, step: str, state: Mapping[str, Any]) -> None:
         """Keep a step's own state (a checkpoint) with the commit."""
         self._state[step] = dict(state)
@@ -211,7 +216,7 @@ class Transaction:
         self.store.refresh()
 
     def _put(self, table: str, columns: pa.Schema, version: int, kept: tuple[DataFile, ...]) -> int:
-        new = _found(self.store.root / table, self.directory(table))
+        new = tuple(_found(self.store.root / table, self.directory(table)))
         names = tuple((each.name, str(each.type)) for each in columns)
         self._set(table, names, version, (*kept, *new))
         return sum(file.rows for file in new)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-__all__ = ["count", "duration", "moment", "short_count"]
+__all__ = ["NONE", "count", "duration", "moment", "short_count"]
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _THOUSAND: Final = 1000

@@ -1,0 +1,70 @@
+"""`build`: every mart made anew from the raw tables, as of the newest moment in them, and committed together.
+
+A mart is written before the next one is made, and later ones read it from there: nothing is computed twice,
+and what does not fit into memory spills. Without new rows the same marts come out.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from coterie.spark.marts import MARTS
+from coterie.spark.pipeline.frames import read_table, replace_mart
+from coterie.spark.pipeline.progress import Progress
+from coterie.spark.pipeline.store import TableStore, Transaction
+from coterie.spark.pipeline.tables import RAW, RawTable
+
+__all__ = ["MART_VERSION", "build", "newest_moment"]
+
+#: Grows when a mart's columns change; `build` replaces what is older.
+MART_VERSION = 1
+
+
+def build(
+    spark: SparkSession, store: TableStore, progress: Progress | None = None
+) -> dict[str, int]:
+    """Make all marts; the rows of each."""
+    progress = progress or Progress(quiet=True)
+    rows: dict[str, int] = {}
+    with store.write() as transaction:
+        as_of = newest_moment(store)
+        for mart in MARTS.values():
+            with progress.step(f"Making {mart.name.replace('_', ' ')}"):
+                inputs = {need: _input(spark, transaction, need) for need in mart.needs}
+                frame = mart.make(**inputs, as_of=as_of)
+                rows[mart.name] = replace_mart(transaction, mart.name, frame, MART_VERSION)
+        with progress.step("Committing"):
+            state = {"as_of": None if as_of is None else as_of.isoformat(), "rows": rows}
+            transaction.remember("build", state)
+            transaction.commit()
+    return rows
+
+
+def newest_moment(store: TableStore) -> datetime | None:
+    """The newest time in any raw table, which is what marts call now; read from the footers of files."""
+    newest = [_newest(path, table) for table in RAW.values() for path in store.paths(table.name)]
+    return max((each for each in newest if each is not None), default=None)
+
+
+def _newest(path: str, table: RawTable) -> datetime | None:
+    footer = pq.read_metadata(path)
+    column = footer.schema.to_arrow_schema().get_field_index(table.day_of)
+    found = []
+    for group in range(footer.num_row_groups):
+        statistics = footer.row_group(group).column(column).statistics
+        if statistics is not None and statistics.has_min_max:
+            found.append(statistics.max.replace(tzinfo=UTC))
+    return max(found, default=None)
+
+
+def _input(spark: SparkSession, transaction: Transaction, name: str) -> DataFrame | None:
+    """A raw table, or a mart that was just made; None for a table that never had rows."""
+    if name in RAW:
+        manifest = transaction.store.manifest(name)
+        if manifest is None or not manifest.rows:
+            return None
+        return read_table(spark, transaction.store, name)
+    return spark.read.schema(MARTS[name].schema).parquet(str(transaction.directory(name)))

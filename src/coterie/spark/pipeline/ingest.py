@@ -1,0 +1,146 @@
+"""`ingest`: the log of `__consumer_offsets` into tables, from where the last ingest ended, every record once.
+
+Which offsets have been read stands in the catalog and is committed together with the rows: a run that was
+killed is as if it had never begun. A transaction that has not ended yet holds its partition back, as Kafka
+holds back what readers of committed data see: the next ingest takes it, with its outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyspark.sql import SparkSession
+
+from coterie.errors import CoterieError
+from coterie.spark.pipeline.frames import append_raw
+from coterie.spark.pipeline.origin import Bounds, Origin
+from coterie.spark.pipeline.progress import Progress
+from coterie.spark.pipeline.store import TableStore, Transaction
+from coterie.spark.pipeline.tables import LOG_TABLES, RawTable
+from coterie.spark.pipeline.versions import check_version
+
+__all__ = ["Ingested", "ingest"]
+
+_STEP = "log"
+#: Partition -> first offset to read, and the one to stop before.
+Ranges = dict[int, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What an ingest did."""
+
+    #: Table -> new rows.
+    rows: Mapping[str, int] = field(default_factory=dict)
+    partitions: int = 0
+    records: int = 0
+    #: Partitions with a transaction that has not ended, and the offset that waits for it.
+    waiting: Mapping[int, int] = field(default_factory=dict)
+    #: Partitions that could not be read, and why; the next ingest begins where they were left.
+    failures: Mapping[int, str] = field(default_factory=dict)
+
+
+def ingest(
+    spark: SparkSession, store: TableStore, origin: Origin, progress: Progress | None = None
+) -> Ingested:
+    """Read what is new in the log."""
+    progress = progress or Progress(quiet=True)
+    with store.write() as transaction:
+        for table in LOG_TABLES:
+            check_version(store, table)
+        with progress.step("Looking where the log ends"):
+            bounds = origin.bounds()
+            ranges = _new_ranges(store, origin, bounds)
+        if not ranges:
+            return Ingested(failures=bounds.failures)
+        rows = {}
+        asked = dict(ranges)
+        with progress.step("Reading commits"):
+            rows["commits"] = _read_commits(spark, transaction, origin, ranges)
+        with progress.step("Reading group events"):
+            events = LOG_TABLES[1]
+            frame = origin.frame(spark, events.dataset, ranges)
+            rows[events.name] = append_raw(transaction, events, frame)
+        with progress.step("Looking for what cannot be read"):
+            rows["quarantine"] = _read_quarantine(spark, transaction, origin, ranges)
+        waiting = {each: end for each, (_, end) in ranges.items() if end < asked[each][1]}
+        transaction.remember(_STEP, _checkpoint(store, origin, ranges))
+        with progress.step("Committing"):
+            transaction.commit()
+    records = sum(end - start for start, end in ranges.values())
+    return Ingested(rows, len(ranges), records, waiting, bounds.failures)
+
+
+def _new_ranges(store: TableStore, origin: Origin, bounds: Bounds) -> Ranges:
+    """What the log has beyond the last ingest; refused if it cannot be the same log."""
+    known = store.state(_STEP)
+    source = known.get("source")
+    if source is not None and source != origin.identity:
+        raise CoterieError(
+            f"{store.root} holds the log of {source}, this is {origin.identity};"
+            " choose another --out for it"
+        )
+    done: Mapping[str, int] = known.get("offsets", {})
+    ranges = {}
+    for partition, (first, end) in bounds.partitions.items():
+        begun = int(done.get(str(partition), first))
+        if end < begun:
+            raise CoterieError(
+                f"partition {partition} of the log ends at offset {end}, but was read up to"
+                f" {begun}: the topic was made anew, or this is an older copy;"
+                " choose another --out for it"
+            )
+        start = max(first, begun)
+        if end > start:
+            ranges[partition] = (start, end)
+    return ranges
+
+
+def _checkpoint(store: TableStore, origin: Origin, ranges: Ranges) -> dict[str, Any]:
+    offsets = dict(store.state(_STEP).get("offsets", {}))
+    offsets.update({str(partition): end for partition, (_, end) in ranges.items()})
+    return {"source": origin.identity, "offsets": offsets}
+
+
+def _read_commits(
+    spark: SparkSession, transaction: Transaction, origin: Origin, ranges: Ranges
+) -> int:
+    """Write commits; `ranges` is cut where a transaction has not ended, and what is behind read anew."""
+    table = LOG_TABLES[0]
+    rows = append_raw(transaction, table, origin.frame(spark, table.dataset, ranges))
+    held = _undecided(transaction, table)
+    if not held:
+        return rows
+    for partition, offset in held.items():
+        ranges[partition] = (ranges[partition][0], offset)
+    transaction.discard(table.name)
+    return append_raw(transaction, table, origin.frame(spark, table.dataset, ranges))
+
+
+def _undecided(transaction: Transaction, table: RawTable) -> dict[int, int]:
+    """Partition -> its first record of a transaction without an end, among the rows just written."""
+    paths = [str(path) for path in transaction.directory(table.name).rglob("*.parquet")]
+    if not paths:
+        return {}
+    rows = ds.dataset(paths, schema=table.schema, format="parquet")
+    found = rows.to_table(columns=["partition", "offset"], filter=pc.field("outcome") == "open")
+    least = found.group_by("partition").aggregate([("offset", "min")]).to_pylist()
+    return {row["partition"]: row["offset_min"] for row in least}
+
+
+def _read_quarantine(
+    spark: SparkSession, transaction: Transaction, origin: Origin, ranges: Ranges
+) -> int:
+    """Write the records that nobody could decode. Bytes are only read where there are such records."""
+    table = LOG_TABLES[2]
+    told = origin.frame(spark, table.dataset, ranges, columns=("partition", "reason"))
+    bad = told.where("reason IS NOT NULL").select("partition").distinct().collect()
+    of_bad = {row["partition"]: ranges[row["partition"]] for row in bad}
+    if not of_bad:
+        return transaction.append(table.name, table.schema, table.version)
+    frame = origin.frame(spark, table.dataset, of_bad).where("reason IS NOT NULL")
+    return append_raw(transaction, table, frame)

@@ -1,0 +1,143 @@
+"""Where the log comes from: a running cluster, or a directory of segment files.
+
+An origin knows who it is (so that logs of two clusters never meet in one table), how far its log goes, and
+how to read a part of it with Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from coterie.client import AdminClient
+from coterie.client.results import TopicPartition
+from coterie.datasets.log import SegmentSource
+from coterie.errors import UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Bounds", "ClusterOrigin", "Origin", "SegmentOrigin"]
+
+_TOPIC = "__consumer_offsets"
+#: Partition -> first offset to read, and the one to stop before.
+Ranges = Mapping[int, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How far a log goes: for each partition its first offset and the one behind its last."""
+
+    partitions: Mapping[int, tuple[int, int]]
+    #: Partitions that could not be asked, and why.
+    failures: Mapping[int, str] = field(default_factory=dict)
+
+
+class Origin(Protocol):
+    """A log of groups."""
+
+    @property
+    def identity(self) -> str: ...
+
+    def bounds(self) -> Bounds: ...
+
+    def frame(
+        self, spark: SparkSession, dataset: str, ranges: Ranges, columns: tuple[str, ...] = ()
+    ) -> DataFrame:
+        """A part of the log; all columns unless some are named."""
+        ...
+
+
+@dataclass(frozen=True)
+class SegmentOrigin:
+    """Segment files of a broker, or of `coterie simulate`, below a directory."""
+
+    root: Path
+
+    @property
+    def identity(self) -> str:
+        return _cluster_of(self.root) or "segment files"
+
+    def bounds(self) -> Bounds:
+        return Bounds(SegmentSource.at(str(self.root)).bounds())
+
+    def frame(
+        self, spark: SparkSession, dataset: str, ranges: Ranges, columns: tuple[str, ...] = ()
+    ) -> DataFrame:
+        return _read(spark, dataset, {"segments": str(self.root)}, ranges, columns)
+
+
+def _cluster_of(root: Path) -> str | None:
+    """The id in a broker's meta.properties, if the copy has one."""
+    for path in sorted(root.rglob("meta.properties")):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            name, _, value = line.partition("=")
+            if name.strip() == "cluster.id" and value.strip():
+                return f"cluster {value.strip()}"
+    return None
+
+
+@dataclass(frozen=True)
+class ClusterOrigin:
+    """A running cluster, by the settings of a client."""
+
+    properties: Mapping[str, str]
+    _known: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def identity(self) -> str:
+        if "identity" not in self._known:
+            with AdminClient.connect(dict(self.properties)) as admin:
+                admin.brokers()
+                self._known["identity"] = f"cluster {admin.cluster_id or 'without an id'}"
+        return self._known["identity"]
+
+    def bounds(self) -> Bounds:
+        """Ends are those of readers of committed records: before them all transactions are decided."""
+        with AdminClient.connect(dict(self.properties)) as admin:
+            described = admin.describe_topics([_TOPIC])
+            if isinstance(described.errors.get(_TOPIC), UnknownTopicOrPartition):
+                return Bounds({})
+            known = described.unwrap()[_TOPIC].partitions
+            partitions = [TopicPartition(_TOPIC, each.partition) for each in known]
+            starts = admin.log_offsets(partitions, "earliest")
+            ends = admin.log_offsets(partitions, "latest", isolation="read_committed")
+        failures = {
+            each.partition: str(error) for each, error in (starts.errors | ends.errors).items()
+        }
+        unanswered = "; ".join(map(str, (*starts.broker_errors, *ends.broker_errors)))
+        found = {}
+        for each in partitions:
+            if each in starts and each in ends:
+                found[each.partition] = (starts[each].offset, ends[each].offset)
+            else:
+                failures.setdefault(each.partition, unanswered or "no answer")
+        return Bounds(found, failures)
+
+    def frame(
+        self, spark: SparkSession, dataset: str, ranges: Ranges, columns: tuple[str, ...] = ()
+    ) -> DataFrame:
+        return _read(spark, dataset, self.properties, ranges, columns)
+
+
+def _read(
+    spark: SparkSession,
+    dataset: str,
+    options: Mapping[str, str],
+    ranges: Ranges,
+    columns: tuple[str, ...],
+) -> DataFrame:
+    reader = spark.read.format("coterie").options(**options)
+    if columns:
+        reader = reader.option("columns", ",".join(columns))
+    starts = {str(partition): start for partition, (start, _) in ranges.items()}
+    ends = {str(partition): end for partition, (_, end) in ranges.items()}
+    return (
+        reader.option("startingOffsets", json.dumps(starts))
+        .option("endingOffsets", json.dumps(ends))
+        .option("partitions", ",".join(map(str, sorted(ranges))))
+        .load(dataset)
+    )

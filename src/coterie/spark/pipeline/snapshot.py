@@ -1,0 +1,110 @@
+"""`snapshot`: what a cluster says of its groups at one moment, kept for good under an id. No Spark, no JVM.
+
+All datasets are asked for in one go and committed together. An id is written once: the same id again changes
+nothing, so that a job that is repeated does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from coterie.client import AdminClient
+from coterie.client.blocking import BlockingAdminClient
+from coterie.datasets.live import LiveQuery, LiveTask, plan_live, read_task
+from coterie.errors import CoterieError
+from coterie.spark.pipeline.end_offsets import write_days
+from coterie.spark.pipeline.progress import Progress
+from coterie.spark.pipeline.store import TableStore, new_run_id
+from coterie.spark.pipeline.tables import SNAPSHOT_TABLES, RawTable
+from coterie.spark.pipeline.versions import check_version
+
+__all__ = ["Snapshot", "snapshot"]
+
+_STEP = "snapshots"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A snapshot that was taken, or that was there already (then without rows)."""
+
+    snapshot_id: str
+    taken_at: datetime
+    is_new: bool
+    rows: Mapping[str, int] = field(default_factory=dict)
+    #: What could not be learned, in sentences.
+    errors: tuple[str, ...] = ()
+
+
+def snapshot(
+    store: TableStore,
+    properties: Mapping[str, str],
+    *,
+    snapshot_id: str | None = None,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> Snapshot:
+    """Ask for everything, and keep it. With `strict`, an answer that is not whole is not kept."""
+    progress = progress or Progress(quiet=True)
+    name = snapshot_id or new_run_id()
+    with store.write() as transaction:
+        known: Mapping[str, Mapping[str, str]] = store.state(_STEP).get("taken", {})
+        with AdminClient.connect(dict(properties)) as admin:
+            admin.brokers()
+            cluster = f"cluster {admin.cluster_id or 'without an id'}"
+            _check_cluster(store, cluster)
+            if name in known:
+                return Snapshot(name, datetime.fromisoformat(known[name]["taken_at"]), is_new=False)
+            taken_at = datetime.now(UTC)
+            with progress.step("Asking the brokers"):
+                found = {each.name: _ask(admin, each, name, taken_at) for each in SNAPSHOT_TABLES}
+        errors = _sentences(found["errors"])
+        if strict and errors:
+            raise CoterieError(f"the snapshot is not whole, and was not kept: {'; '.join(errors)}")
+        rows = {}
+        for table in SNAPSHOT_TABLES:
+            check_version(store, table)
+            if found[table.name].num_rows:
+                write_days(transaction.directory(table.name), found[table.name], table.name)
+            rows[table.name] = transaction.append(table.name, table.schema, table.version)
+        taken = {**known, name: {"taken_at": taken_at.isoformat()}}
+        transaction.remember(_STEP, {"cluster": cluster, "taken": taken})
+        transaction.commit()
+    return Snapshot(name, taken_at, is_new=True, rows=rows, errors=errors)
+
+
+def _check_cluster(store: TableStore, cluster: str) -> None:
+    """Groups of two clusters may have the same names: they never share tables."""
+    for step, key in ((_STEP, "cluster"), ("log", "source")):
+        known = store.state(step).get(key, cluster)
+        if known != cluster:
+            raise CoterieError(
+                f"{store.root} holds the groups of {known}, this is {cluster};"
+                " choose another --out for it"
+            )
+
+
+def _ask(
+    admin: BlockingAdminClient, table: RawTable, snapshot_id: str, taken_at: datetime
+) -> pa.Table:
+    """The rows of a dataset, with the snapshot's columns in front."""
+    query = LiveQuery(table.dataset, partial=True)
+    rows = pa.Table.from_batches(_batches(admin, query), schema=query.schema)
+    if table.dataset == "end_offsets":
+        return rows
+    ids = pa.array([snapshot_id] * len(rows), pa.string())
+    times = pa.array([taken_at] * len(rows), table.schema.field("taken_at").type)
+    return pa.Table.from_arrays([ids, times, *rows.columns], schema=table.schema)
+
+
+def _batches(admin: BlockingAdminClient, query: LiveQuery) -> Iterator[pa.RecordBatch]:
+    tasks: list[LiveTask] = plan_live(admin, query)
+    for task in tasks:
+        yield from read_task(admin, query, task)
+
+
+def _sentences(errors: pa.Table) -> tuple[str, ...]:
+    return tuple(f"{row['scope']} {row['name']}: {row['error']}" for row in errors.to_pylist())

@@ -1,0 +1,162 @@
+"""The steps of a command, one after the other, with a line for people after each.
+
+One Spark session for all of them, started when the first one needs it. Called by coterie.spark.command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import click
+
+from coterie.errors import CoterieError
+from coterie.spark.pipeline.compaction import compact
+from coterie.spark.pipeline.end_offsets import import_end_offsets
+from coterie.spark.pipeline.origin import ClusterOrigin, Origin, SegmentOrigin
+from coterie.spark.pipeline.progress import Progress
+from coterie.spark.pipeline.session import pipeline_session
+from coterie.spark.pipeline.snapshot import snapshot
+from coterie.spark.pipeline.store import TableStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Steps"]
+
+Source = Path | dict[str, str]
+
+
+class Steps:
+    """What `coterie pipeline` does to the tables in a directory."""
+
+    def __init__(
+        self,
+        out: Path,
+        *,
+        strict: bool = False,
+        master: str | None = None,
+        driver_memory: str | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.store = TableStore(out)
+        self.progress = Progress(quiet=verbose)
+        self._strict = strict
+        self._master, self._memory, self._verbose = master, driver_memory, verbose
+        self._stack = ExitStack()
+        self._spark: SparkSession | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, traceback)
+
+    @property
+    def spark(self) -> SparkSession:
+        if self._spark is None:
+            session = pipeline_session(
+                self.progress, master=self._master, memory=self._memory, verbose=self._verbose
+            )
+            self._spark = self._stack.enter_context(session)
+        return self._spark
+
+    def snapshot(self, properties: Mapping[str, str], snapshot_id: str | None) -> None:
+        taken = snapshot(
+            self.store,
+            properties,
+            snapshot_id=snapshot_id,
+            strict=self._strict,
+            progress=self.progress,
+        )
+        if not taken.is_new:
+            click.echo(f"snapshot {taken.snapshot_id} was taken before, at {taken.taken_at}")
+            return
+        for sentence in taken.errors:
+            _warn(f"not in the snapshot: {sentence}")
+        counts = ", ".join(f"{rows:,} {name}" for name, rows in taken.rows.items() if rows)
+        click.echo(f"snapshot {taken.snapshot_id}: {counts or 'no groups'}")
+
+    def ingest(self, source: Source) -> None:
+        from coterie.spark.pipeline.ingest import ingest  # noqa: PLC0415  (needs Spark)
+
+        origin: Origin
+        if isinstance(source, Path):
+            origin = SegmentOrigin(source)
+            origin.bounds()  # a directory without segments is told before Spark starts
+            samples = import_end_offsets(self.store, source)
+            if samples:
+                click.echo(f"end offsets: {samples:,} samples")
+        else:
+            origin = ClusterOrigin(source)
+        done = ingest(self.spark, self.store, origin, self.progress)
+        for partition, reason in done.failures.items():
+            _warn(
+                f"partition {partition} of the log could not be read, and is read next time: {reason}"
+            )
+        if done.failures and self._strict:
+            raise CoterieError(f"{len(done.failures)} partitions of the log could not be read")
+        for partition, offset in done.waiting.items():
+            _warn(f"partition {partition} waits at offset {offset} for the end of a transaction")
+        if not done.records:
+            click.echo("log: nothing new")
+            return
+        counts = ", ".join(f"{rows:,} {name.replace('_', ' ')}" for name, rows in done.rows.items())
+        click.echo(f"log: {counts}")
+
+    def build(self) -> None:
+        from coterie.spark.pipeline.build import build  # noqa: PLC0415  (needs Spark)
+
+        self.store.must_exist()
+        done = build(self.spark, self.store, self.progress)
+        counts = ", ".join(f"{rows:,} {name.replace('_', ' ')}" for name, rows in done.items())
+        click.echo(f"marts: {counts}")
+
+    def report(self, to: Path | None) -> None:
+        from coterie.spark.pipeline.report.write import write_report  # noqa: PLC0415
+
+        self.store.must_exist()
+        with self.progress.step("Writing the report"):
+            path = write_report(self.spark, self.store, to or self.store.root / "report")
+        click.echo(f"report: {path}")
+
+    def sql(
+        self, query: str, parameters: Mapping[str, str], limit: int | None
+    ) -> tuple[list[str], list[Sequence[object]]]:
+        from coterie.spark.pipeline.query import run_query  # noqa: PLC0415  (needs Spark)
+
+        self.store.must_exist()
+        with self.progress.step("Asking"):
+            return run_query(self.spark, self.store, query, parameters, limit)
+
+    def plan(self, to: Path, idle: timedelta) -> None:
+        from coterie.spark.pipeline.delete_plan import write_delete_plan  # noqa: PLC0415
+
+        self.store.must_exist()
+        groups = write_delete_plan(self.spark, self.store, to, idle)
+        click.echo(f"{to}: {groups:,} groups; look at it, then `coterie groups delete --plan {to}`")
+
+    def compact(self, retention: timedelta | None) -> None:
+        self.store.must_exist()
+        done = compact(self.store, retention=retention)
+        for each in done:
+            dropped = f", {each.rows_dropped:,} rows of {each.days_dropped} days dropped"
+            click.echo(
+                f"{each.table}: {each.files_before} files are {each.files_after} now"
+                f"{dropped if each.days_dropped else ''}"
+            )
+        if not done:
+            click.echo("nothing to do")
+
+
+def _warn(sentence: str) -> None:
+    click.echo(f"Warning: {sentence}", err=True)
