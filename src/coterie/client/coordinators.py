@@ -43,8 +43,8 @@ class Coordinators:
     def __contains__(self, group: object) -> bool:
         return group in self._known
 
-    def learn(self, group: str, node: Node) -> None:
-        self._known[group] = node
+    def learn(self, groups: Iterable[str], node: Node) -> None:
+        self._known.update(dict.fromkeys(groups, node))
 
     def forget(self, keys: Iterable[str]) -> None:
         for group in keys:

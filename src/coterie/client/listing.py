@@ -199,19 +199,13 @@ class Listing:
 
     def _result(self, nodes: list[Node]) -> Result[str, GroupListing]:
         items: dict[str, GroupListing] = {}
+        count = 0
         for node, answer in self._answers.items():
-            if node not in nodes:
-                continue
-            for group in answer.groups:
-                kind = GroupType.parse(group.group_type) if group.group_type else None
-                self._learn(group.group_id, node, kind, twice=group.group_id in items)
-                items[group.group_id] = GroupListing(
-                    group.group_id,
-                    group.protocol_type,
-                    GroupState.parse(group.group_state) if group.group_state else None,
-                    kind,
-                    node.node_id,
-                )
+            if node in nodes:
+                items.update(self._listings(node, answer))
+                count += len(answer.groups)
+        if len(items) < count:
+            self._forget_claimed_twice(nodes)
         failures = tuple(
             BrokerFailure(node.node_id, node.address, str(self._causes.get(node, "no answer")))
             for node in nodes
@@ -219,14 +213,35 @@ class Listing:
         )
         return Result(items, self._holes(whole=not failures), failures)
 
-    def _learn(self, group: str, node: Node, kind: GroupType | None, *, twice: bool) -> None:
+    def _listings(self, node: Node, answer: ListGroupsResponse) -> dict[str, GroupListing]:
+        """A broker's groups, of which there may be thousands; that it coordinates them is remembered."""
+        states: dict[str, GroupState | None] = {"": None}
+        kinds: dict[str, GroupType | None] = {"": None}
+        items: dict[str, GroupListing] = {}
+        node_id = node.node_id
+        for group in answer.groups:
+            name, state, kind = group.group_id, group.group_state, group.group_type
+            if state not in states:
+                states[state] = GroupState.parse(state)
+            if kind not in kinds:
+                kinds[kind] = GroupType.parse(kind)
+            items[name] = GroupListing(
+                name, group.protocol_type, states[state], kinds[kind], node_id
+            )
+        self._coordinators.learn(items, node)
+        types = self._coordinators.types
+        if len(kinds) > 1:
+            types.update((name, each.type) for name, each in items.items() if each.type is not None)
+        return items
+
+    def _forget_claimed_twice(self, nodes: list[Node]) -> None:
         """A list tells who coordinates a group; two that both claim it tell nothing."""
-        if twice:
-            self._coordinators.forget([group])
-        else:
-            self._coordinators.learn(group, node)
-        if kind is not None:
-            self._coordinators.types[group] = kind
+        seen: set[str] = set()
+        for node, answer in self._answers.items():
+            if node in nodes:
+                names = {group.group_id for group in answer.groups}
+                self._coordinators.forget(seen & names)
+                seen |= names
 
     def _holes(self, *, whole: bool) -> dict[str, CoterieError]:
         """Partitions of the offsets topic whose groups nobody could list."""
