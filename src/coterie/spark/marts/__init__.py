@@ -71,18 +71,18 @@ MARTS: dict[str, Mart] = {
             commit_rates,
         ),
         Mart(
-            "lag_history",
-            "Curves of lag over time, of the groups that are furthest behind.",
-            LAG_HISTORY,
-            ("commits", "end_offsets", "offsets", "lag"),
-            lag_history,
-        ),
-        Mart(
             "stale_groups",
             "Groups without members that nobody has used for long.",
             STALE_GROUPS,
             ("commits", "group_events", "groups", "lag"),
             stale_groups,
+        ),
+        Mart(
+            "lag_history",
+            "Curves of lag over time, of the groups that are furthest behind.",
+            LAG_HISTORY,
+            ("commits", "end_offsets", "offsets", "lag", "stale_groups"),
+            lag_history,
         ),
         Mart(
             "health",

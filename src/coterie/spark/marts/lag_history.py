@@ -45,17 +45,25 @@ def lag_history(
     end_offsets: DataFrame | None = None,
     offsets: DataFrame | None = None,
     lag: DataFrame | None = None,
+    stale_groups: DataFrame | None = None,
     as_of: datetime | None = None,
     every: timedelta = timedelta(minutes=15),
     worst: int = 50,
 ) -> DataFrame:
-    """Lag per group, topic and period, of the `worst` groups by their lag now."""
+    """Lag per group, topic and period, of the `worst` groups by their lag now.
+
+    Stale groups, if they are given, are not among them: nobody works there, and their curves would hide the
+    others.
+    """
     session = session_of(commits, end_offsets, offsets, lag)
     log = dataset_or_empty("commits", commits, session, as_of)
     if lag is None:
         lag = lag_mart(log, end_offsets=end_offsets, offsets=offsets, as_of=as_of)
+    candidates = lag
+    if stale_groups is not None:
+        candidates = lag.join(F.broadcast(stale_groups.select("group_id")), "group_id", "left_anti")
     chosen = (
-        lag.groupBy("group_id")
+        candidates.groupBy("group_id")
         .agg(F.max("lag_seconds").alias("age"), F.sum("lag").alias("behind"))
         .where("behind > 0")
         .orderBy(F.desc("age"), F.desc("behind"), "group_id")
