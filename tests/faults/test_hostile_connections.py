@@ -10,8 +10,20 @@ import pytest
 
 from coterie.protocol.codec import decode, encode
 from coterie.protocol.frames import encode_request, frame
-from coterie.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
+from coterie.protocol.messages.groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from coterie.protocol.messages.headers import RequestHeader
+from coterie.protocol.messages.membership import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from coterie.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
 from coterie.testing import EmbeddedCluster
 from tests.kit.wire_client import WireClient
@@ -99,6 +111,52 @@ def test_f05_bytes_may_come_one_by_one_or_fifty_frames_at_once(cluster: Embedded
         assert [client._in_flight.receive(each) for each in frames] == [
             (correlation_id, expected) for correlation_id, _ in sent
         ]
+
+
+def test_f22_a_peer_that_is_gone_without_a_word_leaves_its_group_and_its_socket() -> None:
+    """One member is silent, the other waits in its join and then is silent too."""
+    settings = {
+        "group.min.session.timeout.ms": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "connections.max.idle.ms": "2000",
+    }
+    protocols = (JoinGroupRequestProtocol("range", b""),)
+    join = JoinGroupRequest(
+        group_id="gone",
+        session_timeout_ms=300,
+        rebalance_timeout_ms=300,
+        protocol_type="consumer",
+        protocols=protocols,
+    )
+    with (
+        EmbeddedCluster(config=settings) as cluster,
+        WireClient(*address(cluster)) as first,
+        WireClient(*address(cluster)) as second,
+    ):
+        assert cluster.coordinator_of("gone") == 1
+        # Version 3 needs no second join to learn its member id.
+        member = first.ask(join, JoinGroupResponse, 3)
+        first.ask(
+            SyncGroupRequest(
+                group_id="gone",
+                generation_id=1,
+                member_id=member.member_id,
+                protocol_type="consumer",
+            ),
+            SyncGroupResponse,
+            3,
+        )
+        assert second.ask(join, JoinGroupResponse, 3).generation_id == 2
+        # The first was removed by its session; now the second says nothing more either.
+        with pytest.raises(ConnectionError):
+            second._read_frame()
+        with pytest.raises(ConnectionError):
+            first._read_frame()
+        with WireClient(*address(cluster)) as bystander:
+            (group,) = bystander.ask(
+                DescribeGroupsRequest(groups=("gone",)), DescribeGroupsResponse
+            ).groups
+        assert (group.group_state, group.members) == ("Empty", ())
 
 
 def test_f07_api_versions_from_the_future_is_answered_in_version_0(

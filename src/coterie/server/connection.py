@@ -7,6 +7,7 @@ bytes closes this connection and touches no other.
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, cast
 
 from coterie.errors import CoterieError, ProtocolError, UnsupportedVersion
@@ -61,6 +62,8 @@ class Connection(asyncio.Protocol):
         self.address = str(peer[0])
         self.client_host = f"/{self.address}"  # as Java prints an InetAddress
         self._transport.set_write_buffer_limits(high=256 * 1024)
+        # As Kafka does: a peer that is gone without a word is found out by the kernel, if by nobody else.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         refusal = self.broker.admit(self) or self._identify(transport)
         if refusal:
             self.close(refusal)
