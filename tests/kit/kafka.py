@@ -106,6 +106,7 @@ class KafkaCluster:
         brokers: int = 1,
         config: Mapping[str, str] | None = None,
         *,
+        listeners: Mapping[str, str] | None = None,
         ready_timeout: float = 120.0,
     ) -> None:
         if not 1 <= brokers <= 3:
@@ -114,6 +115,7 @@ class KafkaCluster:
         self.brokers = brokers
         self._release = KafkaRelease(version)
         self._config = dict(config or {})
+        self._listeners = dict(listeners or {})
         self._ready_timeout = ready_timeout
         self._jars: KafkaJars | None = None
         self._home: Path | None = None
@@ -142,6 +144,10 @@ class KafkaCluster:
     def bootstrap(self) -> str:
         """bootstrap.servers for a client: "127.0.0.1:p0,127.0.0.1:p1"."""
         return ",".join(f"{host}:{port}" for host, port in self.addresses)
+
+    def listener(self, name: str) -> tuple[str, int]:
+        """The address of a further listener."""
+        return HOST, self._ports.extra[name]
 
     @property
     def home(self) -> Path:
@@ -249,7 +255,7 @@ class KafkaCluster:
 
     def _start_once(self, jars: KafkaJars) -> None:
         home = self._home = Path(tempfile.mkdtemp(prefix=f"coterie-kafka-{self.version}-"))
-        held = _hold_ports(2 * self.brokers + 1)
+        held = _hold_ports(2 * self.brokers + 1 + len(self._listeners))
         try:
             self._write_configuration(home, [s.getsockname()[1] for s in held])
             if self._release.kraft:
@@ -264,12 +270,18 @@ class KafkaCluster:
 
     def _write_configuration(self, home: Path, ports: Sequence[int]) -> None:
         n = self.brokers
-        self._ports = Ports(ports[:n], ports[n : 2 * n], ports[-1])
+        extra = dict(zip(self._listeners, ports[2 * n + 1 :], strict=True))
+        self._ports = Ports(ports[:n], ports[n : 2 * n], ports[2 * n], extra)
         self._brokers = [_Node(f"broker-{i}", "kafka.Kafka", home) for i in range(n)]
         for i, node in enumerate(self._brokers):
             node.properties.write_text(
                 kafka_config.broker_properties(
-                    self._release, i, self._ports, self.log_dir(i), self._config
+                    self._release,
+                    i,
+                    self._ports,
+                    self.log_dir(i),
+                    self._config,
+                    listeners=self._listeners,
                 ),
                 encoding="utf-8",
             )

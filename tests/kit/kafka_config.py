@@ -9,7 +9,7 @@ Who calls it: tests/kit/kafka.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.kit.kafka_jars import KafkaRelease
@@ -25,6 +25,8 @@ class Ports:
     brokers: Sequence[int]
     controllers: Sequence[int]
     zookeeper: int
+    #: Ports of further listeners of broker 0, by the listener's name.
+    extra: Mapping[str, int] = field(default_factory=dict)
 
 
 def jvm_options(log: Path, level: str, heap_mb: int) -> list[str]:
@@ -47,15 +49,27 @@ def jvm_options(log: Path, level: str, heap_mb: int) -> list[str]:
 
 
 def broker_properties(
-    release: KafkaRelease, node_id: int, ports: Ports, log_dir: Path, config: Mapping[str, str]
+    release: KafkaRelease,
+    node_id: int,
+    ports: Ports,
+    log_dir: Path,
+    config: Mapping[str, str],
+    *,
+    listeners: Mapping[str, str],
 ) -> str:
-    """One broker's server.properties. config is laid over the kit's own values."""
+    """One broker's server.properties. config is laid over the kit's own values; listeners are more of
+    them than the one in plain text, name to security protocol."""
     properties = _test_friendly(release, len(ports.brokers))
     properties["log.dirs"] = str(log_dir)
     if release.kraft:
         properties |= _kraft(node_id, ports)
     else:
         properties |= _zookeeper_client(node_id, ports)
+    for name, protocol in listeners.items():
+        address = f"{name}://{HOST}:{ports.extra[name]}"
+        for setting in ("listeners", "advertised.listeners"):
+            properties[setting] += f",{address}"
+        properties["listener.security.protocol.map"] += f",{name}:{protocol}"
     return as_properties({**properties, **config})
 
 

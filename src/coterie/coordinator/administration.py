@@ -72,7 +72,11 @@ class Administration:
         if isinstance(group, ClassicGroup):
             return _described(group, authorized_operations)
         if version < _NOT_FOUND_FROM:
-            return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+            return DescribedGroup(
+                group_id=group_id,
+                group_state=GroupState.DEAD.value,
+                authorized_operations=authorized_operations,
+            )
         reason = "not found" if group is None else "is not a classic group"
         return DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,

@@ -17,6 +17,7 @@ from coterie.server.special_rules import (
     ConfigsRule,
     ConsumerGroupDescribeRule,
     CreateTopicsRule,
+    DeleteTopicsRule,
     DescribeClusterRule,
     DescribeTopicPartitionsRule,
     DescribeTransactionsRule,
@@ -72,15 +73,21 @@ ACCESS: Final[dict[ApiKey, Access]] = {
     ApiKey.API_VERSIONS: _ANYBODY,
     ApiKey.CREATE_TOPICS: Access((CreateTopicsRule(),), _always),
     ApiKey.DELETE_TOPICS: Access(
-        (
-            Each(_O.DELETE, _TOPIC, "topic_names"),
-            Each(_O.DELETE, _TOPIC, "topics", "name"),
-        ),
-        _always,
+        (DeleteTopicsRule("topic_names"), DeleteTopicsRule("topics", "name")), _always
     ),
     ApiKey.DELETE_RECORDS: Access((Each(_O.DELETE, _TOPIC, "topics", "name"),), _always),
     ApiKey.INIT_PRODUCER_ID: Access((InitProducerIdRule(),)),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: Access((Each(_O.DESCRIBE, _TOPIC, "topics", "topic"),)),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Access(
+        (
+            Each(
+                _O.DESCRIBE,
+                _TOPIC,
+                "topics",
+                "topic",
+                unless=Need(_O.CLUSTER_ACTION, _CLUSTER, "or"),
+            ),
+        )
+    ),
     ApiKey.ADD_PARTITIONS_TO_TXN: Access((AddPartitionsRule(),)),
     ApiKey.ADD_OFFSETS_TO_TXN: Access((_WRITE_TRANSACTION, Whole(_O.READ, _GROUP, "group_id"))),
     ApiKey.END_TXN: Access((_WRITE_TRANSACTION,)),
@@ -101,7 +108,11 @@ ACCESS: Final[dict[ApiKey, Access]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Access((ConfigsRule(_O.ALTER_CONFIGS),), _always),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _DESCRIBE_CLUSTER,
     ApiKey.OFFSET_DELETE: Access(
-        (Whole(_O.DELETE, _GROUP, "group_id"), Each(_O.READ, _TOPIC, "topics", "name")), _always
+        (
+            Whole(_O.DELETE, _GROUP, "group_id", bare=True),
+            Each(_O.READ, _TOPIC, "topics", "name"),
+        ),
+        _always,
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _DESCRIBE_CLUSTER,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _ALTER_CLUSTER,

@@ -57,11 +57,18 @@ class Rule:
 
 
 class Whole(Rule):
-    """One resource for the whole request: the cluster, or the one that a field names."""
+    """One resource for the whole request: the cluster, or the one that a field names.
 
-    def __init__(self, operation: Operation, resource: ResourceType, field: str = "") -> None:
+    The refusal speaks of all that was listed, as far as the API has a place for it; with `bare` it is the
+    error of the whole answer and nothing else.
+    """
+
+    def __init__(
+        self, operation: Operation, resource: ResourceType, field: str = "", *, bare: bool = False
+    ) -> None:
         self._need = Need(operation, resource)
         self._field = field
+        self._bare = bare
 
     @property
     def needs(self) -> Needs:
@@ -75,7 +82,7 @@ class Whole(Rule):
         operation, resource, _ = self._need
         for name in self.names(guard.call.request)[1]:
             if not guard.allows(operation, resource, name):
-                guard.refuse_all(operation, resource, (name,))
+                guard.refuse_all(operation, resource, (name,), bare=self._bare)
 
 
 class Each(Rule):
@@ -93,15 +100,17 @@ class Each(Rule):
         name: str = "",
         *,
         goes_on_empty: bool = False,
+        unless: Need | None = None,
     ) -> None:
         self._need = Need(operation, resource)
         self._field = field
         self._name = name
         self._goes_on_empty = goes_on_empty
+        self._unless = unless
 
     @property
     def needs(self) -> Needs:
-        return (self._need,)
+        return (self._need,) if self._unless is None else (self._unless, self._need)
 
     def names(self, request: Request, /) -> tuple[str, Iterable[str]]:
         items = getattr(request, self._field) or ()
@@ -111,12 +120,12 @@ class Each(Rule):
     def apply(self, guard: Guard, /) -> None:
         call = guard.call
         items = getattr(call.request, self._field)
-        if not items:
+        if not items or (self._unless is not None and guard.allows(*self._unless[:2])):
             return
         named = [(self._name_of(guard, each), each) for each in items]
         operation, resource, _ = self._need
         asked = {name for name, _ in named if name is not None}
-        allowed = guard.allowed(operation, resource, asked)
+        allowed = self.allowed(guard, asked)
         if len(allowed) == len(asked):
             return
         refused = tuple(each for name, each in named if name is not None and name not in allowed)
@@ -128,6 +137,10 @@ class Each(Rule):
         call.request = msgspec.structs.replace(call.request, **{self._field: rest})
         if not rest and not self._goes_on_empty:
             guard.answer(call.api.response())
+
+    def allowed(self, guard: Guard, names: set[str]) -> set[str]:
+        """Which of the names may be asked for."""
+        return guard.allowed(*self._need[:2], names)
 
     def _name_of(self, guard: Guard, item: Any) -> str | None:
         if not self._name:

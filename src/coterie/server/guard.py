@@ -8,7 +8,7 @@ out what the caller may not see. Without an authorizer only changes are noted, f
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -115,18 +115,28 @@ class Guard:
         found = self._broker.cluster.metadata.topic_with_id(topic_id)
         return None if found is None else found.name
 
+    def has_topic(self, name: str) -> bool:
+        return name in self._broker.cluster.metadata
+
     def creates_topic(self, name: str) -> bool:
         """Whether a look at this topic would make it."""
-        return self._broker.config.auto_create_topics and name not in self._broker.cluster.metadata
+        return self._broker.config.auto_create_topics and not self.has_topic(name)
 
     # -- refusals -------------------------------------------------------------------------------------
 
     def refuse_all(
-        self, operation: Operation, resource: ResourceType, names: Iterable[str]
+        self,
+        operation: Operation,
+        resource: ResourceType,
+        names: Iterable[str],
+        *,
+        bare: bool = False,
     ) -> None:
         """Answer the whole request with an error."""
         self.refused(operation, resource, names)
-        self.answer(self.refusal(ERRORS[resource]))
+        error = ERRORS[resource]
+        response = self.call.api.response
+        self.answer(cast("Any", response)(error_code=error) if bare else self.refusal(error))
 
     def refusal(self, error: ErrorCode) -> Response:
         call = self.call

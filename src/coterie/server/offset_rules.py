@@ -35,7 +35,10 @@ _MANY_GROUPS_FROM: Final = 8  # KIP-709
 class OffsetFetchRule(Rule):
     """One group to version 7, many from version 8 on."""
 
-    _one = (Whole(_DESCRIBE, _GROUP, "group_id"), Each(_DESCRIBE, _TOPIC, "topics", "name"))
+    _one = (
+        Whole(_DESCRIBE, _GROUP, "group_id", bare=True),
+        Each(_DESCRIBE, _TOPIC, "topics", "name"),
+    )
     _many = Each(_DESCRIBE, _GROUP, "groups", "group_id")
 
     @property
@@ -51,11 +54,16 @@ class OffsetFetchRule(Rule):
                 if not guard.answered:
                     rule.apply(guard)
             return
+        asked = cast("OffsetFetchRequest", guard.call.request)
+        # A group that is refused is refused without its topics.
+        bare = tuple(replace(each, topics=None) for each in asked.groups)
+        guard.call.request = replace(asked, groups=bare)
         self._many.apply(guard)
-        request = cast("OffsetFetchRequest", guard.call.request)
         if not guard.answered:
-            groups = tuple(self._narrow(guard, each) for each in request.groups)
-            guard.call.request = replace(request, groups=groups)
+            left = {each.group_id for each in guard.call.request.groups}
+            groups = [each for each in asked.groups if each.group_id in left]
+            narrowed = tuple(self._narrow(guard, each) for each in groups)
+            guard.call.request = replace(asked, groups=narrowed)
 
     @staticmethod
     def _narrow(guard: Guard, group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup:

@@ -49,6 +49,7 @@ __all__ = [
     "ConfigsRule",
     "ConsumerGroupDescribeRule",
     "CreateTopicsRule",
+    "DeleteTopicsRule",
     "DescribeClusterRule",
     "DescribeTopicPartitionsRule",
     "DescribeTransactionsRule",
@@ -318,6 +319,19 @@ class CreateTopicsRule(Each):
                 for each in answer.topics
             ),
         )
+
+
+class DeleteTopicsRule(Each):
+    """Delete on each topic; that there is no such topic is told to those who may describe it."""
+
+    def __init__(self, field: str, name: str = "") -> None:
+        on_all = Need(_O.DELETE, _R.CLUSTER, "or")
+        super().__init__(_O.DELETE, _R.TOPIC, field, name, unless=on_all)
+
+    def allowed(self, guard: Guard, names: set[str]) -> set[str]:
+        deletable = super().allowed(guard, names)
+        seen = guard.allowed(_O.DESCRIBE, _R.TOPIC, names)
+        return {name for name in seen if name in deletable or not guard.has_topic(name)}
 
 
 class ConfigsRule(Rule):
