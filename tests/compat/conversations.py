@@ -46,6 +46,7 @@ from coterie.protocol.messages.topics import (
     DeleteTopicState,
 )
 from coterie.protocol.schema import Request, Response
+from tests.compat.consumer_conversations import consumer_questions
 from tests.kit.wire_client import WireClient
 
 __all__ = ["Question", "ask", "questions"]
@@ -90,6 +91,7 @@ def questions(live_member: str, generation: int) -> Iterator[Question]:
     yield from _fetches()
     yield from _membership(live_member, generation)
     yield from _topics()
+    yield from consumer_questions()
     yield from _deletions()
 
 

@@ -35,7 +35,7 @@ def consumer_group_describe(
     groups: list[DescribedGroup] = []
     topics = broker.cluster.metadata
     for group_id in request.group_ids:
-        hosted = broker.groups.find(group_id)
+        hosted = broker.groups.find(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
         if isinstance(hosted, ErrorCode):
             groups.append(DescribedGroup(error_code=hosted, group_id=group_id))
             continue
