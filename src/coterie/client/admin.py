@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coterie.client.acl_calls import AclCalls
 from coterie.client.base import Properties
 from coterie.client.connection import RequestLog
 from coterie.client.offset_calls import OffsetCalls
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["AdminClient"]
 
 
-class AdminClient(OffsetCalls):
+class AdminClient(OffsetCalls, AclCalls):
     """Administers the groups of a cluster.
 
         async with AdminClient(bootstrap_servers="localhost:9092") as admin:

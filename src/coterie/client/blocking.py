@@ -35,6 +35,9 @@ from coterie.protocol.group_state import GroupState, GroupType
 
 if TYPE_CHECKING:
     from coterie.client.fetching import Fetching
+    from coterie.client.results import ScramUser
+    from coterie.security.acls import AclBinding, AclFilter
+    from coterie.security.secrets import Secret
 
 __all__ = ["BlockingAdminClient", "BlockingFetching"]
 
@@ -238,6 +241,45 @@ class BlockingAdminClient:
         return self._run(
             self._admin.create_topics(
                 topics, replication_factor=replication_factor, configs=configs, timeout=timeout
+            )
+        )
+
+    def describe_acls(
+        self, wanted: AclFilter | None = None, *, timeout: float | None = None
+    ) -> list[AclBinding]:
+        return self._run(self._admin.describe_acls(wanted, timeout=timeout))
+
+    def create_acls(
+        self, acls: Iterable[AclBinding], *, timeout: float | None = None
+    ) -> Result[AclBinding, Done]:
+        return self._run(self._admin.create_acls(acls, timeout=timeout))
+
+    def delete_acls(
+        self, filters: Iterable[AclFilter], *, timeout: float | None = None
+    ) -> Result[AclBinding, Done]:
+        return self._run(self._admin.delete_acls(filters, timeout=timeout))
+
+    def describe_users(
+        self, names: Iterable[str] | None = None, *, timeout: float | None = None
+    ) -> Result[str, ScramUser]:
+        return self._run(self._admin.describe_users(names, timeout=timeout))
+
+    def alter_users(
+        self,
+        passwords: Mapping[str, str | Secret] | None = None,
+        *,
+        remove: Iterable[str] = (),
+        mechanism: str = "SCRAM-SHA-512",
+        iterations: int = 4096,
+        timeout: float | None = None,
+    ) -> Result[str, Done]:
+        return self._run(
+            self._admin.alter_users(
+                passwords,
+                remove=remove,
+                mechanism=mechanism,
+                iterations=iterations,
+                timeout=timeout,
             )
         )
 

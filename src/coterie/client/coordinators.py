@@ -6,11 +6,11 @@ What was learnt is kept until an answer shows that it is no longer true.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from coterie.client.connection import Connection
 from coterie.client.network import Deadline, Network, Node, together
-from coterie.client.results import TopicPartition
+from coterie.client.results import GroupDescription, GroupListing, TopicPartition
 from coterie.client.routing import batches
 from coterie.error_codes import ErrorCode
 from coterie.errors import KafkaError, NoBatchedFindCoordinators, kafka_error
@@ -34,6 +34,7 @@ class Coordinators:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._known: dict[str, Node] = {}
+        #: Those that are known not to be classic; all others are taken for it.
         self.types: dict[str, GroupType] = {}
         #: Who led the partitions of the offsets topic when a list last looked; None before the first.
         self.leaders: dict[int, LeaderAndEpoch] | None = None
@@ -45,6 +46,14 @@ class Coordinators:
 
     def learn(self, groups: Iterable[str], node: Node) -> None:
         self._known.update(dict.fromkeys(groups, node))
+
+    def learn_types(self, groups: Mapping[str, GroupListing | GroupDescription]) -> None:
+        classic = (GroupType.CLASSIC, None)
+        for group in self.types.keys() & groups.keys():
+            del self.types[group]
+        self.types.update(
+            {name: each.type for name, each in groups.items() if each.type not in classic}
+        )
 
     def forget(self, keys: Iterable[str]) -> None:
         for group in keys:

@@ -54,15 +54,16 @@ class Describer:
         operations: bool,
     ) -> None:
         self._network = network
-        self._types = coordinators.types
+        self._coordinators = coordinators
         self._deadline = deadline
         self._operations = operations
 
     async def ask(self, node: Node, groups: list[str]) -> Answers:
         """Ask a coordinator about its groups: by the likely API first, then by the others."""
+        types = self._coordinators.types
         by_kind: dict[GroupType, list[str]] = {}
         for group in groups:
-            kind = self._types.get(group, GroupType.CLASSIC)
+            kind = types.get(group, GroupType.CLASSIC)
             by_kind.setdefault(kind if kind in _KINDS else GroupType.CLASSIC, []).append(group)
         asked = await together(*(self._by(kind, node, ids) for kind, ids in by_kind.items()))
         answers = {group: answer for each in asked for group, answer in each.items()}
@@ -73,9 +74,13 @@ class Describer:
                 strangers[kind] = strange
         if strangers:
             answers.update(await self._by_others(node, strangers, answers))
-        for group, answer in answers.items():
-            if isinstance(answer, GroupDescription):
-                self._types[group] = answer.type
+        self._coordinators.learn_types(
+            {
+                group: answer
+                for group, answer in answers.items()
+                if isinstance(answer, GroupDescription)
+            }
+        )
         return answers
 
     async def _by_others(

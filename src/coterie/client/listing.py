@@ -35,6 +35,11 @@ __all__ = ["Listing"]
 _STATES_FROM: Final = 4  # KIP-518
 _TYPES_FROM: Final = 5  # KIP-848
 
+#: So many turns of the loop it takes until a question has left.
+_TURNS_TO_SEND: Final = 3
+#: Types that are not worth remembering: unknown ones are taken for classic.
+_CLASSIC: Final = frozenset({"", GroupType.CLASSIC.value})
+
 
 class Listing:
     """One call of list_groups."""
@@ -60,6 +65,8 @@ class Listing:
         self._outdated: set[Node] = set()
         #: Whether coordinators have moved and may not be ready to list what they were given.
         self._settling = False
+        #: What was last put together from the answers.
+        self._items: dict[str, GroupListing] = {}
         #: Whether it is known that none has moved.
         self._checked = False
 
@@ -70,16 +77,28 @@ class Listing:
             if not self._settling or await self._settled():
                 self._settling = False
                 await self._ask([node for node in nodes if self._wanted(node)])
-                if await self._changed(nodes):
+                if await self._changed_meanwhile(nodes):
                     nodes = list(self._network.nodes.values())
                     self._outdated = set(nodes)
                     self._settling = True
                 elif self._checked and self._all_there(nodes):
-                    return self._result(nodes)
+                    return self._result(nodes, self._items)
             if not await self._deadline.pause(tries):
                 await self._ask([node for node in nodes if self._wanted(node)])
-                return self._result(nodes)
+                return self._result(nodes, self._put_together(nodes))
             tries += 1
+
+    async def _changed_meanwhile(self, nodes: list[Node]) -> bool:
+        """Ask whether something has changed, and put the answers together until that is answered."""
+        asking = asyncio.get_running_loop().create_task(self._changed(nodes))
+        try:
+            for _ in range(_TURNS_TO_SEND):
+                await asyncio.sleep(0)
+            self._items = self._put_together(nodes)
+            return await asking
+        finally:
+            if not asking.done():
+                await end_task(asking)
 
     async def _settled(self) -> bool:
         """Whether all coordinators are ready, those included that became one since."""
@@ -197,7 +216,7 @@ class Listing:
                 error.served, error.needed = version, minimum
                 raise error
 
-    def _result(self, nodes: list[Node]) -> Result[str, GroupListing]:
+    def _put_together(self, nodes: list[Node]) -> dict[str, GroupListing]:
         items: dict[str, GroupListing] = {}
         count = 0
         for node, answer in self._answers.items():
@@ -206,6 +225,11 @@ class Listing:
                 count += len(answer.groups)
         if len(items) < count:
             self._forget_claimed_twice(nodes)
+        return items
+
+    def _result(
+        self, nodes: list[Node], items: dict[str, GroupListing]
+    ) -> Result[str, GroupListing]:
         failures = tuple(
             BrokerFailure(node.node_id, node.address, str(self._causes.get(node, "no answer")))
             for node in nodes
@@ -215,23 +239,20 @@ class Listing:
 
     def _listings(self, node: Node, answer: ListGroupsResponse) -> dict[str, GroupListing]:
         """A broker's groups, of which there may be thousands; that it coordinates them is remembered."""
-        states: dict[str, GroupState | None] = {"": None}
-        kinds: dict[str, GroupType | None] = {"": None}
-        items: dict[str, GroupListing] = {}
-        node_id = node.node_id
-        for group in answer.groups:
-            name, state, kind = group.group_id, group.group_state, group.group_type
-            if state not in states:
-                states[state] = GroupState.parse(state)
-            if kind not in kinds:
-                kinds[kind] = GroupType.parse(kind)
-            items[name] = GroupListing(
-                name, group.protocol_type, states[state], kinds[kind], node_id
+        states, kinds, node_id = _States(), _Kinds(), node.node_id
+        items = {
+            group.group_id: GroupListing(
+                group.group_id,
+                group.protocol_type,
+                states[group.group_state],
+                kinds[group.group_type],
+                node_id,
             )
+            for group in answer.groups
+        }
         self._coordinators.learn(items, node)
-        types = self._coordinators.types
-        if len(kinds) > 1:
-            types.update((name, each.type) for name, each in items.items() if each.type is not None)
+        if self._coordinators.types or kinds.keys() - _CLASSIC:
+            self._coordinators.learn_types(items)
         return items
 
     def _forget_claimed_twice(self, nodes: list[Node]) -> None:
@@ -258,3 +279,19 @@ class Listing:
         else:
             return holes
         return holes | {OFFSETS_TOPIC: kafka_error(code, f"topic {OFFSETS_TOPIC}", text)}
+
+
+class _States(dict[str, GroupState | None]):
+    """States by their names, each looked for once; a broker that is too old tells none."""
+
+    def __missing__(self, text: str) -> GroupState | None:
+        self[text] = state = GroupState.parse(text) if text else None
+        return state
+
+
+class _Kinds(dict[str, GroupType | None]):
+    """The same for types."""
+
+    def __missing__(self, text: str) -> GroupType | None:
+        self[text] = kind = GroupType.parse(text) if text else None
+        return kind

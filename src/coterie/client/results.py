@@ -28,6 +28,7 @@ __all__ = [
     "PartitionLag",
     "PartitionOffset",
     "Result",
+    "ScramUser",
     "TopicDescription",
     "TopicPartition",
 ]
@@ -153,6 +154,13 @@ class Done(msgspec.Struct, frozen=True, gc=False):
     """Something that was done to a thing of this name: deleted, created, removed."""
 
     name: str
+
+
+class ScramUser(msgspec.Struct, frozen=True):
+    """A user that can log in by SCRAM: iterations by mechanism."""
+
+    name: str
+    mechanisms: dict[str, int]
 
 
 class GroupListing(msgspec.Struct, frozen=True, gc=False):

@@ -1,0 +1,213 @@
+"""ACLs and SCRAM users as requests and answers of the protocol. Pure: values in, messages out, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from coterie.client.results import Done, Result, ScramUser
+from coterie.errors import CoterieError, InvalidArgument, kafka_error
+from coterie.protocol.messages.acls import (
+    AclCreation,
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+    UserName,
+)
+from coterie.security.acls import (
+    AclBinding,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from coterie.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism, new_salt
+from coterie.security.secrets import Secret
+
+__all__ = [
+    "AlterUserScramCredentialsResponse",
+    "CreateAclsResponse",
+    "DeleteAclsResponse",
+    "DescribeAclsResponse",
+    "DescribeUserScramCredentialsResponse",
+    "altered_users",
+    "created",
+    "creation",
+    "deleted",
+    "deletion",
+    "described",
+    "described_users",
+    "description",
+    "user_changes",
+    "users",
+]
+
+
+def description(wanted: AclFilter) -> DescribeAclsRequest:
+    return DescribeAclsRequest(
+        wanted.resource_type,
+        wanted.resource_name,
+        wanted.pattern_type,
+        wanted.principal,
+        wanted.host,
+        wanted.operation,
+        wanted.permission,
+    )
+
+
+def described(answer: DescribeAclsResponse) -> list[AclBinding]:
+    if answer.error_code:
+        raise kafka_error(answer.error_code, "ACLs", answer.error_message)
+    return [
+        AclBinding(
+            ResourceType.of(resource.resource_type),
+            resource.resource_name,
+            PatternType.of(resource.pattern_type),
+            acl.principal,
+            acl.host,
+            Operation.of(acl.operation),
+            Permission.of(acl.permission_type),
+        )
+        for resource in answer.resources
+        for acl in resource.acls
+    ]
+
+
+def creation(acls: Iterable[AclBinding]) -> CreateAclsRequest:
+    return CreateAclsRequest(
+        tuple(
+            AclCreation(
+                acl.resource_type,
+                acl.resource_name,
+                acl.pattern_type,
+                acl.principal,
+                acl.host,
+                acl.operation,
+                acl.permission,
+            )
+            for acl in acls
+        )
+    )
+
+
+def created(acls: list[AclBinding], answer: CreateAclsResponse) -> Result[AclBinding, Done]:
+    items: dict[AclBinding, Done] = {}
+    errors: dict[AclBinding, CoterieError] = {}
+    for acl, each in zip(acls, answer.results, strict=True):
+        if each.error_code:
+            errors[acl] = kafka_error(each.error_code, str(acl), each.error_message)
+        else:
+            items[acl] = Done(str(acl))
+    return Result(items, errors)
+
+
+def deletion(filters: Iterable[AclFilter]) -> DeleteAclsRequest:
+    return DeleteAclsRequest(
+        tuple(
+            DeleteAclsFilter(
+                each.resource_type,
+                each.resource_name,
+                each.pattern_type,
+                each.principal,
+                each.host,
+                each.operation,
+                each.permission,
+            )
+            for each in filters
+        )
+    )
+
+
+def deleted(answer: DeleteAclsResponse) -> Result[AclBinding, Done]:
+    """What was removed; an entry that two filters matched is there once."""
+    items: dict[AclBinding, Done] = {}
+    errors: dict[AclBinding, CoterieError] = {}
+    for result in answer.filter_results:
+        if result.error_code:
+            raise kafka_error(result.error_code, "ACLs", result.error_message)
+        for each in result.matching_acls:
+            acl = AclBinding(
+                ResourceType.of(each.resource_type),
+                each.resource_name,
+                PatternType.of(each.pattern_type),
+                each.principal,
+                each.host,
+                Operation.of(each.operation),
+                Permission.of(each.permission_type),
+            )
+            if each.error_code:
+                errors[acl] = kafka_error(each.error_code, str(acl), each.error_message)
+            else:
+                items[acl] = Done(str(acl))
+    return Result(items, errors)
+
+
+def users(names: Iterable[str] | None) -> DescribeUserScramCredentialsRequest:
+    asked = None if names is None else tuple(UserName(name) for name in names)
+    return DescribeUserScramCredentialsRequest(asked)
+
+
+def described_users(answer: DescribeUserScramCredentialsResponse) -> Result[str, ScramUser]:
+    if answer.error_code:
+        raise kafka_error(answer.error_code, "SCRAM users", answer.error_message)
+    names = {each.code: each.mechanism for each in ScramMechanism}
+    items: dict[str, ScramUser] = {}
+    errors: dict[str, CoterieError] = {}
+    for each in answer.results:
+        if each.error_code:
+            subject = f"user {each.user!r}"
+            errors[each.user] = kafka_error(each.error_code, subject, each.error_message)
+            continue
+        known = {
+            names.get(info.mechanism, str(info.mechanism)): info.iterations
+            for info in each.credential_infos
+        }
+        items[each.user] = ScramUser(each.user, known)
+    return Result(items, errors)
+
+
+def user_changes(
+    passwords: Mapping[str, str | Secret],
+    remove: Iterable[str],
+    mechanism: str,
+    iterations: int,
+) -> AlterUserScramCredentialsRequest:
+    """Hashes passwords, so it is slow; no password leaves the process."""
+    scram = next((each for each in ScramMechanism if each.mechanism == mechanism.upper()), None)
+    if scram is None:
+        known = ", ".join(each.mechanism for each in ScramMechanism)
+        raise InvalidArgument(f"mechanism is one of {known}, not {mechanism!r}")
+    if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+        raise InvalidArgument(
+            f"iterations are {MIN_ITERATIONS} to {MAX_ITERATIONS}, not {iterations}"
+        )
+    upsertions = []
+    for name, given in passwords.items():
+        word = given.reveal() if isinstance(given, Secret) else given
+        salt = new_salt()
+        salted = scram.salted(word, salt, iterations)
+        upsertions.append(ScramCredentialUpsertion(name, scram.code, iterations, salt, salted))
+    deletions = tuple(ScramCredentialDeletion(name, scram.code) for name in remove)
+    return AlterUserScramCredentialsRequest(deletions, tuple(upsertions))
+
+
+def altered_users(answer: AlterUserScramCredentialsResponse) -> Result[str, Done]:
+    items: dict[str, Done] = {}
+    errors: dict[str, CoterieError] = {}
+    for each in answer.results:
+        if each.error_code:
+            subject = f"user {each.user!r}"
+            errors[each.user] = kafka_error(each.error_code, subject, each.error_message)
+        else:
+            items[each.user] = Done(each.user)
+    return Result(items, errors)
