@@ -9,6 +9,7 @@ clients have done it before; a `cold` one is a process from its start to its end
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -50,12 +51,20 @@ _JVM_OPTIONS: Final = ("-server", "-XX:+UseG1GC", "-Xmx512M")
 _PYTHON: Final = (sys.executable, str(Path(__file__).with_name("client_contestants.py")))
 
 
+class Ended(Exception):
+    """A contestant did not live to the end of an order."""
+
+
 class Contestant:
     """A client in a process of its own, which takes orders until it is closed."""
 
     def __init__(self, argv: list[str], bootstrap: str) -> None:
-        self._process = subprocess.Popen(
-            [*argv, bootstrap],
+        self._argv = [*argv, bootstrap]
+        self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self._argv,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -69,7 +78,10 @@ class Contestant:
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
-            raise RuntimeError(f"{self._process.args!r} has ended at {order[:40]!r}")
+            # confluent-kafka's process may abort with ten thousand requests under way.
+            self.close()
+            self._process = self._start()
+            raise Ended(f"ended at {order[:40]!r}")
         told: dict[str, Any] = json.loads(answer)
         return told
 
@@ -248,12 +260,26 @@ class _Field:
         return [each for each in self._players if each == _KADM]
 
     def _timed(self, name: str, order: str) -> Round:
-        return lambda: float(self._players[name].obey(order)["ms"])
+        """A peer that does not come to an end took forever; ours has to."""
+
+        def one_round() -> float:
+            try:
+                return float(self._players[name].obey(order)["ms"])
+            except Ended as error:
+                if name == _OURS:
+                    raise
+                print(f"{name}: {error}", file=sys.stderr)
+                return math.inf
+
+        return one_round
 
     def _agree(self, order: str, peers: list[str]) -> None:
         ours = self._players[_OURS].obey(order)
         for name in peers:
-            theirs = self._players[name].obey(order)
+            try:
+                theirs = self._players[name].obey(order)
+            except Ended:
+                continue
             # kadm's lag leaves the groups of KIP-848 out, without a word.
             missing = self._newer if (name, order) == (_KADM, "lag") else 0
             must_equal(f"{order}: groups", ours["groups"], theirs["groups"] + missing)
@@ -279,8 +305,12 @@ class _Field:
         def one_round() -> float:
             start = perf_counter()
             player = Contestant(self._commands[name], self._bootstrap)
-            player.obey(order)
-            player.close()
+            try:
+                player.obey(order)
+            except Ended:
+                return math.inf
+            finally:
+                player.close()
             return (perf_counter() - start) * 1e3
 
         return one_round

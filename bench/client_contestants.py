@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from coterie.client.blocking import BlockingAdminClient
+    from coterie.client import AdminClient
 
 
 class Told(NamedTuple):
@@ -44,32 +44,33 @@ class Contestant(Protocol):
 
 
 class Coterie:
-    """Ours, for code that blocks."""
+    """Ours, in a loop of its own, as aiokafka's."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._admin: BlockingAdminClient = import_module("coterie.client").AdminClient.connect(
-            bootstrap_servers=bootstrap
-        )
+        self._run = asyncio.new_event_loop().run_until_complete
+        client = import_module("coterie.client").AdminClient
+        self._admin: AdminClient = client(bootstrap_servers=bootstrap)
 
     def requests(self) -> int:
         return self._admin.requests.total() - self._admin.requests["ApiVersions"]
 
     def listed(self, state: str) -> Told:
-        return Told(len(self._admin.list_groups(states={state} if state else None).unwrap()))
+        wanted = {state} if state else None
+        return Told(len(self._run(self._admin.list_groups(states=wanted)).unwrap()))
 
     def describe(self) -> Told:
-        groups = self._admin.list_groups().unwrap()
-        described = self._admin.describe_groups(groups).unwrap()
+        groups = self._run(self._admin.list_groups()).unwrap()
+        described = self._run(self._admin.describe_groups(groups)).unwrap()
         return Told(len(described), sum(len(each.members) for each in described.values()))
 
     def lag(self) -> Told:
-        groups = self._admin.list_groups().unwrap()
-        lags = self._admin.lag(groups).unwrap().values()
+        groups = self._run(self._admin.list_groups()).unwrap()
+        lags = self._run(self._admin.lag(groups)).unwrap().values()
         rows = sum(len(each.partitions) for each in lags)
         return Told(len(lags), rows, sum(each.total for each in lags))
 
     def delete(self, groups: list[str]) -> Told:
-        return Told(len(self._admin.delete_groups(groups).unwrap()))
+        return Told(len(self._run(self._admin.delete_groups(groups)).unwrap()))
 
 
 class Confluent:
