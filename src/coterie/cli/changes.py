@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -103,7 +104,13 @@ class Change:
         flush()
         count = len(plan.groups)
         groups = "1 group" if count == 1 else f"{count} groups"
-        return click.confirm(f"Now {ACTIONS[plan.action]} {groups}?", default=False, err=True)
+        # Python may miss a Ctrl-C just before it waits for a line. Nothing is open now that has to be
+        # closed, so the process may end by the signal itself.
+        before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+        try:
+            return click.confirm(f"Now {ACTIONS[plan.action]} {groups}?", default=False, err=True)
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def _execute(self, plan: Plan) -> int:
         from coterie.plans.execution import Execution  # noqa: PLC0415 - only those who change

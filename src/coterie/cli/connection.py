@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
+from coterie.cli.progress import Progress
+
 if TYPE_CHECKING:
     from coterie.client.admin import AdminClient
 
@@ -79,15 +81,18 @@ class Target:
         found = {} if file is None else _read(Path(str(file)).expanduser())
         return found | {key: reveal(key, value) for key, value in settings.items()}
 
-    def run(self, work: Callable[[AdminClient], Awaitable[T]]) -> T:
-        """Do something with a client of the cluster."""
+    def run(self, work: Callable[[AdminClient], Awaitable[T]], *, quiet: bool = False) -> T:
+        """Do something with a client of the cluster; what takes long shows so, unless it is to be quiet."""
         from coterie.client.admin import AdminClient  # noqa: PLC0415 - help and mistakes need none
 
         properties = self.properties()
 
         async def connected() -> T:
             async with AdminClient(properties) as admin:
-                return await work(admin)
+                if quiet:
+                    return await work(admin)
+                async with Progress("Asking the cluster"):
+                    return await work(admin)
 
         return asyncio.run(connected())
 

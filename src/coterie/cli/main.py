@@ -20,6 +20,7 @@ _NOBODY_READS = 141  # as a shell reports SIGPIPE
 
 #: Commands and their modules, imported when used: one command must not load another's needs.
 COMMANDS = {
+    "acls": "coterie.cli.acls",
     "cluster": "coterie.cli.cluster",
     "completion": "coterie.cli.completion",
     "context": "coterie.cli.context",

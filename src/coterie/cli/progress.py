@@ -19,20 +19,25 @@ _PATIENCE_SECONDS: Final = 1.0
 
 
 class Progress:
-    """Use as `async with`; whoever works calls `advance`. Without a total it only shows that work goes on."""
+    """Use as `async with`; whoever works calls `advance`. Without a total it only shows that work goes on.
 
-    def __init__(self, title: str, total: int | None = None, *, quiet: bool = False) -> None:
+    One bar is shown at a time: inside of another one, that of the inner work.
+    """
+
+    _open: list[Progress] = []  # noqa: RUF012 - there is one terminal
+
+    def __init__(self, title: str, total: int | None = None) -> None:
         self._title = title
-        self._quiet = quiet
         self._total = total
         self._done = 0
         self._shown: tuple[Bar, TaskID] | None = None
         self._waiting: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> Self:
-        if is_terminal(sys.stderr) and not self._quiet:
-            loop = asyncio.get_running_loop()
-            self._waiting = loop.call_later(_PATIENCE_SECONDS, self._show)
+        if self._open:
+            self._open[-1].hide()
+        self._open.append(self)
+        self.wait()
         return self
 
     async def __aexit__(
@@ -41,10 +46,10 @@ class Progress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-        if self._shown is not None:
-            self._shown[0].stop()
+        self.hide()
+        self._open.remove(self)
+        if self._open:
+            self._open[-1].wait()
 
     def advance(self, count: int = 1) -> None:
         self._done += count
@@ -57,6 +62,11 @@ class Progress:
         if self._shown is not None:
             self._shown[0].update(self._shown[1], total=total)
 
+    def wait(self) -> None:
+        if is_terminal(sys.stderr):
+            loop = asyncio.get_running_loop()
+            self._waiting = loop.call_later(_PATIENCE_SECONDS, self._show)
+
     def _show(self) -> None:
         from rich.console import Console  # noqa: PLC0415 - what is quick needs no bar
         from rich.progress import Progress as Bar  # noqa: PLC0415
@@ -65,3 +75,10 @@ class Progress:
         task = bar.add_task(self._title, total=self._total, completed=self._done)
         bar.start()
         self._shown = (bar, task)
+
+    def hide(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+        if self._shown is not None:
+            self._shown[0].stop()
+            self._shown = None

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from coterie.cli import cluster, context, listings, topics
+from coterie.cli import acls, cluster, context, listings, topics
 from coterie.cli.groups import watching
 from coterie.cli.output import Listing
 from coterie.plans.model import Plan
@@ -33,6 +33,7 @@ LISTINGS: Final[tuple[Listing[Any], ...]] = (
     cluster.BROKERS,
     context.CONTEXTS,
     context.SETTINGS,
+    acls.ACLS,
 )
 
 _DOCUMENTS: Final[dict[str, type[msgspec.Struct]]] = {"plan": Plan, "offsets-file": SavedOffsets}

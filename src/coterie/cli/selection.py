@@ -183,7 +183,6 @@ class Selection:
         needs: Iterable[str] = (),
         *,
         topics_choose: bool = True,
-        quiet: bool = False,
     ) -> Found:
         """Ask the cluster.
 
@@ -200,12 +199,11 @@ class Selection:
         if self.idle_for is not None:
             wanted.add("commits")
         missing = Missing()
-        async with Progress("Asking the cluster", quiet=quiet):
-            rows = await self._candidates(admin, missing, deep="deep" in wanted)
-            rows = await _learn(admin, rows, wanted, missing)
+        rows = await self._candidates(admin, missing, deep="deep" in wanted)
+        await _learn(admin, rows, wanted, missing)
         found = Found(rows, missing)
         if "commits" in wanted:
-            await _add_commits(admin, found, quiet=quiet)
+            await _add_commits(admin, found)
         found.rows = [each for each in found.rows if self._chosen(each, by_topic=choose_by_topic)]
         return found
 
@@ -247,7 +245,7 @@ class Selection:
 
 async def _learn(
     admin: AdminClient, rows: list[GroupRow], wanted: set[str], missing: Missing
-) -> list[GroupRow]:
+) -> None:
     by_name = {each.group: each for each in rows}
     if "description" in wanted and (names := [x.group for x in rows if x.description is None]):
         described = await admin.describe_groups(names, deep="deep" in wanted)
@@ -264,13 +262,12 @@ async def _learn(
         missing.add(offsets)
         for one in offsets:
             by_name[one.group_id].offsets = one
-    return rows
 
 
-async def _add_commits(admin: AdminClient, found: Found, *, quiet: bool) -> None:
+async def _add_commits(admin: AdminClient, found: Found) -> None:
     from coterie.cli.commit_times import read_commit_times  # noqa: PLC0415 - few ask for it
 
-    async with Progress("Reading __consumer_offsets", quiet=quiet) as bar:
+    async with Progress("Reading __consumer_offsets") as bar:
         found.commits = await read_commit_times(admin, bar.expect, bar.advance)
     found.missing.errors |= {str(key): str(each) for key, each in found.commits.errors.items()}
     for row in found.rows:

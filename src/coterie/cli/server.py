@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from coterie.cli.server_users import read_users, secure
 from coterie.errors import CoterieError
 from coterie.server.cluster import Cluster
 from coterie.server.config import ServerConfig
@@ -35,6 +36,26 @@ __all__ = ["command"]
     help="A file like server.properties.",
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="One setting.")
+@click.option("--sasl", metavar="MECHANISMS", help="PLAIN,SCRAM-SHA-256,SCRAM-SHA-512.")
+@click.option(
+    "--user",
+    "users",
+    multiple=True,
+    metavar="NAME:PASSWORD",
+    help="Somebody who may log in; NAME alone takes the password from COTERIE_PASSWORD_NAME.",
+)
+@click.option(
+    "--users-file",
+    type=click.Path(path_type=Path),
+    help="Lines of NAME:PASSWORD, for this user only.",
+)
+@click.option(
+    "--super-user",
+    "super_users",
+    multiple=True,
+    metavar="NAME",
+    help="Turns ACLs on; this user may do everything.",
+)
 @click.option(
     "--once-ready", type=click.Path(path_type=Path), help="Write the address here when ready."
 )
@@ -50,6 +71,10 @@ def command(
     memory: bool,
     config_file: Path | None,
     settings: tuple[str, ...],
+    sasl: str | None,
+    users: tuple[str, ...],
+    users_file: Path | None,
+    super_users: tuple[str, ...],
     once_ready: Path | None,
     log_format: str,
     repair: bool,
@@ -66,10 +91,15 @@ def command(
     if repair:
         _repair(root)
         return
-    config = ServerConfig.from_properties(_properties(config_file, settings))
+    properties = _properties(config_file, settings)
+    people = read_users(users, users_file)
+    secure(properties, sasl, people, super_users)
+    config = ServerConfig.from_properties(properties)
     _raise_file_limit()
     ports = range(port, port + brokers) if port else ()
-    cluster = Cluster(brokers=brokers, root=root, config=config, host=host, ports=ports)
+    cluster = Cluster(
+        brokers=brokers, root=root, config=config, host=host, ports=ports, users=people
+    )
     sys.exit(asyncio.run(_serve(cluster, root, once_ready)))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -325,6 +327,30 @@ def test_a_broker_that_is_missing_is_named(tmp_path: Path) -> None:
     assert "Missing: what broker 2 (127.0.0.1:" in done.stderr
 
 
+def test_ctrl_c_in_the_middle_of_a_change_names_the_undo_file(tmp_path: Path) -> None:
+    with EmbeddedCluster() as cluster:
+        cluster.scene("empty_group", "halfway", offset=42)
+        cluster.inject("DeleteGroups", drop=True, times=None)
+        undo = tmp_path / "undo.json"
+        with subprocess.Popen(
+            [COTERIE, "groups", "delete", "halfway", "--execute", "--undo-file", str(undo)],
+            env=environment(tmp_path, COTERIE_BOOTSTRAP_SERVERS=cluster.bootstrap_servers),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            deadline = time.monotonic() + 20
+            while not cluster.requests("DeleteGroups") and time.monotonic() < deadline:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=20)
+        assert process.returncode == 130
+        assert f"Cut short. What was there before is in {undo}." in errors
+        assert "Traceback" not in errors
+        tool = runner(tmp_path, cluster.bootstrap_servers)
+        assert offsets(tool, "halfway") == dict.fromkeys(range(4), 42)
+
+
 def test_ctrl_c_ends_without_a_word(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     with subprocess.Popen(
         [COTERIE, "groups", "watch", "filler", "--interval", "1h", "-o", "jsonl"],
@@ -335,7 +361,7 @@ def test_ctrl_c_ends_without_a_word(cluster: EmbeddedCluster, tmp_path: Path) ->
     ) as process:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["group"] == "filler"
-        process.send_signal(2)
+        process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=10)
     assert process.returncode == 130
     assert errors.strip() == ""

@@ -6,12 +6,14 @@ import json
 import os
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from coterie.cli.connection import Target
 from coterie.cli.contexts import Contexts, is_secret, parse_value, reveal, told
+from coterie.cli.main import main
 from coterie.errors import CoterieError, InvalidSetting
 from coterie.testing import EmbeddedCluster
 from tests.unit.cli.conftest import Tool
@@ -123,7 +125,9 @@ def test_secrets_come_from_their_places(tmp_path: Path, monkeypatch: pytest.Monk
         reveal("sasl.password", {"file": str(tmp_path / "nothing")})
 
 
-def test_the_keyring(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def in_memory() -> Iterator[None]:
+    """A keyring of our own."""
     import keyring  # noqa: PLC0415 - slow, and only here
     from keyring.backend import KeyringBackend  # noqa: PLC0415
 
@@ -142,15 +146,26 @@ def test_the_keyring(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
     before = keyring.get_keyring()
     keyring.set_keyring(InMemory())  # type: ignore[no-untyped-call]
-    try:
-        keyring.set_password("kafka", "me", "hunter2")
-        assert reveal("sasl.password", {"keyring": "kafka/me"}) == "hunter2"
-        with pytest.raises(InvalidSetting, match="nothing for kafka/you"):
-            reveal("sasl.password", {"keyring": "kafka/you"})
-        with pytest.raises(InvalidSetting, match="SERVICE/USER"):
-            reveal("sasl.password", {"keyring": "kafka"})
-    finally:
-        keyring.set_keyring(before)
+    yield
+    keyring.set_keyring(before)
+
+
+@pytest.mark.usefixtures("in_memory")
+def test_the_keyring(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("click.termui.hidden_prompt_func", lambda _: "hunter2")
+    with pytest.raises(SystemExit) as ended:
+        main(["context", "secret", "prod"])
+    assert ended.value.code == 0
+    said = capsys.readouterr()
+    assert "hunter2" not in said.out + said.err + config.read_text()
+    assert Contexts().get("prod")["sasl.password"] == {"keyring": "coterie-prod/sasl.password"}
+    assert Target(context="prod").properties()["sasl.password"] == "hunter2"
+    with pytest.raises(InvalidSetting, match="nothing for kafka/you"):
+        reveal("sasl.password", {"keyring": "kafka/you"})
+    with pytest.raises(InvalidSetting, match="SERVICE/USER"):
+        reveal("sasl.password", {"keyring": "kafka"})
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(InvalidSetting, match=r"pip install 'coterie\[keyring\]'"):
         reveal("sasl.password", {"keyring": "kafka/me"})

@@ -50,11 +50,13 @@ class Terminal:
         return self.text
 
     def end(self) -> int:
-        """Wait for the process; its exit code."""
+        """Wait for the process; its exit code, as a shell reports it."""
         self.process.expect(pexpect.EOF, timeout=20)
         self.raw += self.process.before or ""
         self._stream.feed(self.process.before or "")
         self.process.close()
+        if self.process.signalstatus is not None:
+            return 128 + int(self.process.signalstatus)
         assert self.process.exitstatus is not None
         return int(self.process.exitstatus)
 

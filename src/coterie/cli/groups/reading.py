@@ -86,7 +86,12 @@ def describe(*, selection: Selection, form: Format, deep: bool | None) -> int:
     A table has three parts. JSON and YAML have members and partitions inside of each group. CSV, `name` and
     --columns have the groups alone.
     """
-    needs = {"description", "lag", *listings.DESCRIPTIONS.needs(form), *_depth(selection, deep=deep)}
+    needs = {
+        "description",
+        "lag",
+        *listings.DESCRIPTIONS.needs(form),
+        *_depth(selection, deep=deep),
+    }
     if form.name in ("wide", "json", "jsonl", "yaml"):
         needs.add("log_start")
     found = _find(selection, needs)

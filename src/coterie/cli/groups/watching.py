@@ -141,7 +141,7 @@ class Sampler:
         self._then = 0.0
 
     async def __call__(self, admin: AdminClient) -> tuple[list[Watched], Missing]:
-        found = await self._selection.find(admin, {"description", "lag"}, quiet=True)
+        found = await self._selection.find(admin, {"description", "lag"})
         moment, clock = datetime.now(UTC), time.monotonic()
         make = self._by_partition if self._partitions else self._by_group
         rows = [each for row in found.rows for each in make(row, moment)]
@@ -232,8 +232,12 @@ def watch(*, selection: Selection, interval: float, count: int | None, form: For
 
         title = f"coterie groups watch {selection.in_words()}".strip()
         screen = Screen(listing, form, f"{title} --interval {in_units(interval)}")
-        return Target.current().run(lambda admin: draw(screen, lambda: sample(admin), rounds))
-    return Target.current().run(lambda admin: _lines(listing, form, lambda: sample(admin), rounds))
+        return Target.current().run(
+            lambda admin: draw(screen, lambda: sample(admin), rounds), quiet=True
+        )
+    return Target.current().run(
+        lambda admin: _lines(listing, form, lambda: sample(admin), rounds), quiet=True
+    )
 
 
 @dataclass(frozen=True)
