@@ -13,8 +13,11 @@ from pathlib import Path
 from coterie.cli import schemas
 from coterie.coordinator.config import GroupConfig
 from coterie.coordinator.states import ACTIONS, diagram
+from coterie.security.secrets import Secret
+from coterie.server.access_rules import Access
 from coterie.server.config import ServerConfig
 from coterie.server.dispatch import served_apis
+from coterie.server.security_config import SecurityConfig
 from coterie.server.topic_configs import TOPIC_DEFAULTS
 
 ROOT = Path(__file__).parent.parent
@@ -24,6 +27,7 @@ SOURCE = ROOT / "src" / "coterie"
 def apis() -> str:
     rows = [
         f"| {api.value} | {api.api_name} | {row.lowest}-{row.highest} | "
+        f"{_needs(row.access)} | "
         f"`{row.handler.__module__.removeprefix('coterie.server.')}.{row.handler.__name__}` |"
         for api, row in served_apis({}).items()
     ]
@@ -32,14 +36,19 @@ def apis() -> str:
             "# APIs that the embedded cluster serves",
             "",
             "Generated from the dispatch table (`coterie.server.dispatch`). An API that is not here is",
-            "not advertised; a request for it closes the connection, as with Kafka.",
+            "not advertised; a request for it closes the connection, as with Kafka. What an API needs is",
+            "asked for only where an authorizer is on ([security.md](security.md)).",
             "",
-            "| key | API | versions | handler |",
-            "|---|---|---|---|",
+            "| key | API | versions | needs | handler |",
+            "|---|---|---|---|---|",
             *rows,
             "",
         ]
     )
+
+
+def _needs(access: Access) -> str:
+    return "<br>".join(map(str, access.needs)) or "nothing"
 
 
 def settings() -> str:
@@ -53,11 +62,12 @@ def settings() -> str:
         "| setting | default | what it does |",
         "|---|---|---|",
     ]
-    for cls in (ServerConfig, GroupConfig):
+    for cls in (ServerConfig, GroupConfig, SecurityConfig):
         for spec in dataclasses.fields(cls):
             if name := spec.metadata.get("kafka"):
                 default = getattr(spec.default, "value", spec.default)
                 text = str(default).lower() if isinstance(default, bool) else str(default)
+                text = "" if isinstance(default, Secret) else text
                 lines.append(f"| `{name}` | {text} | {spec.metadata['doc']} |")
     lines += ["", "## Topics", "", "| setting | default |", "|---|---|"]
     lines += [f"| `{name}` | {value} |" for name, value in TOPIC_DEFAULTS.items()]

@@ -14,6 +14,7 @@ __all__ = ["JavaTools", "Said", "at_once"]
 
 _TIMEOUT_S = 90.0
 _CLASSES = {
+    "acls": "org.apache.kafka.tools.AclCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",
     "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",

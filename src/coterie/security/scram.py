@@ -30,6 +30,7 @@ __all__ = [
     "ScramServer",
     "invented_credential",
     "new_credential",
+    "new_salt",
 ]
 
 #: What Kafka's server accepts; fewer would be weak, more would keep its threads busy.
@@ -98,11 +99,15 @@ class ScramCredential(msgspec.Struct, frozen=True):
         return hmac.compare_digest(stored, self.stored_key)
 
 
+def new_salt() -> bytes:
+    return secrets.token_bytes(24)
+
+
 def new_credential(
     mechanism: ScramMechanism, password: str, iterations: int = MIN_ITERATIONS
 ) -> ScramCredential:
     """A credential for a password, with a salt of its own."""
-    salt = secrets.token_bytes(24)
+    salt = new_salt()
     salted = mechanism.salted(password, salt, iterations)
     return ScramCredential.from_salted(mechanism, salt, salted, iterations)
 

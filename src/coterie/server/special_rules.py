@@ -63,7 +63,6 @@ __all__ = [
 _O, _R = Operation, ResourceType
 _TOPIC_BITS: Final = operation_bits(_R.TOPIC)
 _CLUSTER_BITS: Final = operation_bits(_R.CLUSTER)
-_GROUP_BITS: Final = operation_bits(_R.GROUP)
 _NOT_ASKED: Final = -(2**31)
 
 
@@ -470,7 +469,4 @@ class ConsumerGroupDescribeRule(Each):
                 "authorized to describe.",
                 group_id=group.group_id,
             )
-        if group.authorized_operations == _NOT_ASKED:
-            return group
-        bits = guard.operations(_R.GROUP, group.group_id, all_of_them=_GROUP_BITS)
-        return replace(group, authorized_operations=bits)
+        return group
