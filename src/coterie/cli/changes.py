@@ -64,12 +64,19 @@ class Change:
             note(f"The plan is in {self.plan_out}; --plan {self.plan_out} --execute makes it so.")
         if not plan.groups:
             note("There is nothing to change.")
+            if self._silent:
+                listings.RESULTS.write([], self.form)
             return code
         if not self._wanted(plan):
             if self.plan_out is None:
                 note("Nothing has been changed. Add --execute to do it.")
             return code
         return self._execute(plan) or code
+
+    @property
+    def _silent(self) -> bool:
+        """A program that executes reads results, and nothing before them."""
+        return self.execute and self.form.name not in ("table", "wide")
 
     def _read(self, path: Path) -> Plan:
         from coterie.plans.model import load_plan  # noqa: PLC0415 - few plans come from files
@@ -80,8 +87,8 @@ class Change:
         return plan
 
     def _show(self, plan: Plan) -> None:
-        if self.execute and self.form.name not in ("table", "wide"):
-            return  # a program that executes reads results, and nothing before them
+        if self._silent:
+            return
         if plan.action == "delete_groups":
             listings.PLANNED_GROUPS.write(plan.groups, self._form(listings.PLANNED_GROUPS))
         else:

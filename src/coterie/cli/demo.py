@@ -91,7 +91,7 @@ class Stage:
 def _set_the_scene(stage: Stage) -> None:
     cluster = stage.cluster
     stage.say(f"Three brokers run in this process: {cluster.bootstrap_servers}")
-    cluster.create_topic("orders", partitions=4)
+    cluster.create_topic("orders", partitions=2)
     cluster.scene("lagging_group", "reports", lag=50)
     cluster.scene("empty_group", "audit", offset=50)
     cluster.scene("stable_group", "billing", members=2)

@@ -104,12 +104,17 @@ class Listing(Generic[T]):
 
     def chosen(self, form: Format) -> list[Column[T]]:
         """The columns that an output has."""
+        flat = form.name in ("table", "wide", "csv", "name")
         if form.columns:
-            return [self.column(name) for name in form.columns]
+            chosen = [self.column(name) for name in form.columns]
+            for each in chosen:
+                if flat and each.kind == "rows":
+                    raise click.UsageError(f"{each.name} is for json, jsonl and yaml")
+            return chosen
         if form.name == "name":
             return [self.columns[0]]
         shown = {"always"} if form.name in ("table", "csv") else {"always", "wide"}
-        if form.name in ("table", "wide", "csv"):
+        if flat:
             return [each for each in self.columns if each.show in shown and each.kind != "rows"]
         return [each for each in self.columns if each.show in shown]
 
@@ -127,10 +132,12 @@ class Listing(Generic[T]):
         return {each.needs for each in used if each.needs}
 
     def sorted(self, items: Iterable[T], form: Format) -> list[T]:
-        """In the order asked for, or the listing's own; unknown values are last."""
+        """In the order asked for, and where that leaves a choice, in the listing's own; unknown is last."""
         found = list(items)
-        for name in reversed(form.sort or self.sort):
+        for name in reversed((*form.sort, *self.sort)):
             column = self.column(name.lstrip("-"))
+            if column.kind == "rows":
+                raise click.UsageError(f"{column.name} has no order to sort by")
             down = name.startswith("-")
             known = [each for each in found if column.get(each) is not None]
             unknown = [each for each in found if column.get(each) is None]

@@ -257,8 +257,9 @@ async def _learn(
         missing.add(lag)
         for each in lag:
             by_name[each.group_id].lag = each
-    if "offsets" in wanted and rows:
-        offsets = await admin.list_offsets(list(by_name))
+    # A share group commits nothing; where it is, its lag tells.
+    if "offsets" in wanted and (names := [x.group for x in rows if x.type != "share"]):
+        offsets = await admin.list_offsets(names)
         missing.add(offsets)
         for one in offsets:
             by_name[one.group_id].offsets = one

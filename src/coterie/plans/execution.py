@@ -16,10 +16,10 @@ import msgspec
 from coterie.client.admin import AdminClient
 from coterie.client.results import Done, GroupChange, PartitionOffset, Result, TopicPartition
 from coterie.errors import CoterieError, GroupIdNotFound
-from coterie.plans.making import WITHOUT_MEMBERS, saved_offsets
+from coterie.plans.making import NO_UNDO_FOR_SHARE, WITHOUT_MEMBERS, saved_offsets
 from coterie.plans.model import Plan, PlannedGroup
 from coterie.plans.offsets_file import SavedGroup, SavedOffsets
-from coterie.protocol.group_state import GroupState
+from coterie.protocol.group_state import GroupState, GroupType
 
 __all__ = ["Execution", "Outcome"]
 
@@ -97,7 +97,10 @@ class Execution:
                 found[name] = _Seen()
                 continue
             trouble = next((str(each) for each in errors if each is not None), "")
-            state = described.items[name].state if name in described.items else None
+            seen = described.items.get(name)
+            if self._undo is not None and seen is not None and seen.type is GroupType.SHARE:
+                trouble = NO_UNDO_FOR_SHARE
+            state = None if seen is None else seen.state
             offsets = read.items[name].offsets if name in read.items else {}
             found[name] = _Seen(state, offsets, trouble)
         return found

@@ -12,9 +12,10 @@ from coterie.client.results import GroupOffsets, PartitionOffset, TopicPartition
 from coterie.errors import CoterieError, GroupIdNotFound
 from coterie.plans.model import Plan, PlannedGroup, PlannedOffset
 from coterie.plans.offsets_file import SavedGroup, SavedOffset, SavedOffsets
-from coterie.protocol.group_state import GroupState
+from coterie.protocol.group_state import GroupState, GroupType
 
 __all__ = [
+    "NO_UNDO_FOR_SHARE",
     "WITHOUT_MEMBERS",
     "Scope",
     "plan_delete",
@@ -29,6 +30,9 @@ Scope = Sequence[str | TopicPartition]
 
 #: What has no members can be deleted, and its offsets set.
 WITHOUT_MEMBERS: Final = frozenset({GroupState.EMPTY, GroupState.DEAD})
+
+#: Its start offsets are no committed offsets; there is nothing that `import` could put back.
+NO_UNDO_FOR_SHARE: Final = "a share group's offsets cannot be saved; --no-undo does without"
 
 #: A plan for one group asks a few brokers a few times; so many of them may do so at once.
 _AT_ONCE: Final = 16
@@ -55,6 +59,8 @@ async def plan_delete(
 
 
 def _delete_note(group: PlannedGroup, unread: CoterieError | None) -> str:
+    if group.type == GroupType.SHARE:
+        return NO_UNDO_FOR_SHARE
     if unread is not None:
         return str(unread)
     if group.state not in (None, *WITHOUT_MEMBERS):

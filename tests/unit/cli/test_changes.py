@@ -191,6 +191,8 @@ def test_some_done_and_some_not_is_partial(cluster: EmbeddedCluster, tool: Tool)
         "mixed-stable": "refused",
     }
     assert tool("groups", "delete", "mixed-stable", "-e").returncode == 1
+    nothing = tool("groups", "delete", "--match", "^nobody$", "-e", "-o", "json")
+    assert (nothing.returncode, nothing.stdout) == (0, "[]\n")
 
 
 @pytest.mark.parametrize(

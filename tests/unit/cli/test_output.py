@@ -196,6 +196,8 @@ def test_groups_are_chosen_by_state_and_type(tmp_path: Path) -> None:
             "groups list --columns group,nonsense",
             "there is no column 'nonsense' here; there are: group",
         ),
+        ("groups describe --columns members", "members is for json, jsonl and yaml"),
+        ("groups describe --sort partitions", "partitions has no order to sort by"),
         ("groups list --sort nonsense", "there is no column 'nonsense'"),
         ("groups lag --by group --columns topic", "there is no column 'topic'"),
         ("groups list --state Happy", "there is no state 'Happy'; there are: PreparingRebalance"),
