@@ -305,6 +305,9 @@ class ScramCredentialUpsertion(Struct):
         "0+", "Password after salting and hashing; never the plain text.", default=b""
     )
 
+    def __repr__(self) -> str:
+        return f"ScramCredentialUpsertion(name={self.name!r}, [hidden])"  # what is salted opens as well
+
 
 class AlterUserScramCredentialsRequest(Request, key=51, versions="0", flexible="0+"):
     """Deletes, adds or replaces SCRAM credentials of users."""

@@ -119,6 +119,9 @@ class SaslAuthenticateRequest(Request, key=36, versions="0-2", flexible="2+"):
         "0+", "SASL token from the client, as the mechanism defines it.", default=b""
     )
 
+    def __repr__(self) -> str:
+        return "SaslAuthenticateRequest([hidden])"  # a token may be a password
+
 
 class SaslAuthenticateResponse(Response, key=36, versions="0-2", flexible="2+"):
     """Carries the broker's SASL token, or the reason for refusing."""
@@ -138,3 +141,6 @@ class SaslAuthenticateResponse(Response, key=36, versions="0-2", flexible="2+"):
         default=0,
         ignorable=True,
     )
+
+    def __repr__(self) -> str:
+        return f"SaslAuthenticateResponse(error_code={self.error_code}, [hidden])"
