@@ -42,8 +42,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.python.filterPushdown.enabled", "true")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.local.dir", str(home / "local"))
-        # C1 only: tests are short, and the second compiler would take the cores from them.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -Duser.timezone=UTC")
+        # C1 only: tests are short, and the second compiler would take the cores from them. Alone it has
+        # 48 MB for code, which the plans of the marts fill; then the JVM stops compiling.
+        .config(
+            "spark.driver.extraJavaOptions",
+            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -Duser.timezone=UTC",
+        )
         .getOrCreate()
     )
     yield session

@@ -261,9 +261,10 @@ class Story:
     def summary(self) -> dict[str, object]:
         """Where the group stands at the end."""
         chronicle, end_ms = self.chronicle, self._fleet.end_ms
+        committed = {} if chronicle.deleted_ms is not None else self._reading.committed
         lag = sum(
             max(self._fleet.topics[topic].end(index, end_ms) - offset, 0)
-            for (topic, index), offset in self._reading.committed.items()
+            for (topic, index), offset in committed.items()
         )
         return {
             "group": self._plan.group_id,
@@ -271,6 +272,6 @@ class Story:
             "members": len(self._members),
             "generation": chronicle.generation,
             "topics": list(self._topics),
-            "partitions": len(self._reading.committed),
+            "partitions": len(committed),
             "total_lag": lag,
         }

@@ -87,7 +87,7 @@ def health(
         lag = lag_mart(log, end_offsets=end_offsets, offsets=offsets, as_of=as_of)
     there = groups_now(
         session, group_events=group_events, committed=lag, groups=groups, as_of=as_of
-    ).select("group_id", "state", "members")
+    ).select("group_id", "state", "members", "protocol_type")
     people = members_now(
         session,
         group_events=group_events,
@@ -103,55 +103,55 @@ def health(
         log = dataset_or_empty("commits", commits, session, as_of)
         judged = partition_status(log, history, now, burrow or Burrow())
         # Offsets that were removed, and groups that are gone, are not judged.
-        judged = judged.join(lag.select("group_id", *_PLACE), ["group_id", *_PLACE], "left_semi")
-        found += [*_of_burrow(judged), _stuck(judged, there, stuck_after)]
+        live = lag.select("group_id", *_PLACE)
+        judged = judged.join(live, ["group_id", *_PLACE], "left_semi").join(
+            there.select("group_id", "members"), "group_id", "left"
+        )
+        found += _of_rings(judged, stuck_after)
     found += _of_rebalances(session, rebalances, group_events, now, as_of)
     together = reduce(lambda one, other: one.unionByName(other), found)
     return conform(together.crossJoin(F.broadcast(now)), HEALTH)
 
 
 def _finding(
-    frame: DataFrame,
-    rule: str,
-    severity: Column | str,
-    evidence: Column,
-    next_step: Column | str,
-    *,
-    about: str = "partition",
-) -> DataFrame:
-    """Rows of a rule; `about` is group, topic or partition."""
-    nothing = F.lit(None)
+    rule: str, severity: Column | str, evidence: Column, next_step: Column | str
+) -> Column:
+    """What a rule says of a row."""
     level = F.lit(severity) if isinstance(severity, str) else severity
     step = F.lit(next_step) if isinstance(next_step, str) else next_step
-    status = (
-        F.col("status")
-        if rule == "burrow"
-        else F.when(level == "critical", "ERR").otherwise("WARN")
-    )
-    return frame.select(
-        "group_id",
-        (F.col("topic") if about != "group" else nothing).cast("string").alias("topic"),
-        (F.col("partition") if about == "partition" else nothing).cast("int").alias("partition"),
+    status = F.when(level == "critical", "ERR").when(level == "warning", "WARN").otherwise("OK")
+    return F.struct(
         F.lit(rule).alias("rule"),
-        status.alias("status"),
+        (F.col("status") if rule == "burrow" else status).alias("status"),
         level.alias("severity"),
         evidence.alias("evidence"),
         step.alias("next_step"),
     )
 
 
+def _found(frame: DataFrame, *findings: Column, about: str = "partition") -> DataFrame:
+    """The findings of each row, one row each; `about` is group, topic or partition."""
+    nothing = F.lit(None)
+    topic = F.col("topic") if about != "group" else nothing
+    partition = F.col("partition") if about == "partition" else nothing
+    return frame.select(
+        "group_id",
+        topic.cast("string").alias("topic"),
+        partition.cast("int").alias("partition"),
+        F.explode(F.array_compact(F.array(*findings))).alias("finding"),
+    ).select("group_id", "topic", "partition", "finding.*")
+
+
 # Burrow, and what can be seen in its rings
 
 
-def _of_burrow(judged: DataFrame) -> list[DataFrame]:
-    """A verdict for each group, and the partitions that it comes from."""
-    whole = group_status(judged)
+def _of_rings(judged: DataFrame, stuck_after: timedelta) -> list[DataFrame]:
+    """A verdict for each group, the partitions that it comes from, and those that are stuck."""
     steps = F.create_map(*[F.lit(each) for pair in _STEPS.items() for each in pair])
     counts = [
         F.format_string(f"%d {each}", F.col(each)) for each in ("WARN", "STOP", "STALL", "REWIND")
     ]
-    of_group = _finding(
-        whole,
+    verdict = _finding(
         "burrow",
         F.when(F.col("status") == "OK", "ok")
         .when(F.col("status") == "WARN", "warning")
@@ -161,11 +161,9 @@ def _of_burrow(judged: DataFrame) -> list[DataFrame]:
             F.concat_ws(", ", *counts),
             F.format_string("; total lag %d", F.coalesce("total_lag", F.lit(0))),
         ),
-        F.when((F.col("worst") > 1), steps["ERR"]).otherwise(steps["OK"]),
-        about="group",
+        F.when(F.col("status") == "OK", steps["OK"]).otherwise(steps["ERR"]),
     )
-    of_partition = _finding(
-        judged.where(F.col("status") != "OK"),
+    judgement = _finding(
         "burrow",
         F.when(F.col("status") == "WARN", "warning").otherwise("critical"),
         F.format_string(
@@ -177,20 +175,26 @@ def _of_burrow(judged: DataFrame) -> list[DataFrame]:
         ),
         steps[F.col("status")],
     )
-    return [of_group, of_partition]
+    bad = F.col("status") != "OK"
+    return [
+        _found(group_status(judged), verdict, about="group"),
+        _found(_with_stillness(judged), F.when(bad, judgement), _stuck(stuck_after)),
+    ]
 
 
-def _stuck(judged: DataFrame, there: DataFrame, stuck_after: timedelta) -> DataFrame:
-    """Members are there, lag too, and the offset has not moved for long."""
+def _with_stillness(judged: DataFrame) -> DataFrame:
+    """Since when the offset has been the same, as far as the ring shows."""
     same = F.filter("ring", lambda each: each["committed"] == F.col("last_committed"))
     since = F.array_min(F.transform(same, lambda each: each["at"]))
-    still = judged.withColumn("since", since).withColumn(
+    return judged.withColumn("since", since).withColumn(
         "still_seconds", ((F.col("now_ms") - F.col("since")) / 1000).cast("bigint")
     )
-    alive = there.where(F.col("members") > 0).select("group_id")
-    enough = (F.col("current_lag") > 0) & (F.col("still_seconds") >= stuck_after.total_seconds())
-    return _finding(
-        still.where(enough).join(alive, "group_id", "left_semi"),
+
+
+def _stuck(stuck_after: timedelta) -> Column:
+    """Members are there, lag too, and the offset has not moved for long."""
+    still = F.col("still_seconds") >= stuck_after.total_seconds()
+    finding = _finding(
         "stuck",
         "warning",
         F.format_string(
@@ -202,6 +206,7 @@ def _stuck(judged: DataFrame, there: DataFrame, stuck_after: timedelta) -> DataF
         ),
         "the group has members, but nobody gets on: look at the logs of the one that has the partition",
     )
+    return F.when((F.col("current_lag") > 0) & still & (F.col("members") > 0), finding)
 
 
 def _time(moment_: Column) -> Column:
@@ -212,12 +217,40 @@ def _time(moment_: Column) -> Column:
 
 
 def _of_lag(lag: DataFrame, there: DataFrame) -> list[DataFrame]:
+    loss = _finding(
+        "data_loss",
+        "critical",
+        F.format_string(
+            "committed offset %d, but the log starts at %d: %d offsets are gone",
+            F.col("committed_offset"),
+            F.col("log_start"),
+            F.col("lost_records"),
+        ),
+        "these records cannot be read any more; the group will go on by its auto.offset.reset",
+    )
+    empty = _finding(
+        "no_members",
+        "info",
+        F.format_string("no members, and lag %d", F.col("lag")),
+        "start its consumers, or delete the group if it is not needed: see stale_groups",
+    )
+    # A simple group has no members at any time.
+    with_protocol = F.coalesce("protocol_type", F.lit("")) != ""
+    idle = there.where((F.col("members") == 0) & (F.col("state") == "Empty") & with_protocol)
+    totals = lag.groupBy("group_id").agg(F.sum("lag").alias("lag")).where("lag > 0")
+    return [
+        _found(_with_neighbours(lag), _hot(), _at_risk(), F.when(F.col("data_loss"), loss)),
+        _found(totals.join(idle, "group_id", "left_semi"), empty, about="group"),
+    ]
+
+
+def _at_risk() -> Column:
+    """Retention is about to overtake the group."""
     span = F.col("log_end") - F.col("log_start")
     share = F.col("lag") / span
     # A log that still has its first record has lost nothing yet.
-    at_risk = (F.col("log_start") > 0) & (span > 0) & (share >= _RISK) & ~F.col("data_loss")
-    risk = _finding(
-        lag.where(at_risk),
+    risky = (F.col("log_start") > 0) & (span > 0) & (share >= _RISK) & ~F.col("data_loss")
+    finding = _finding(
         "retention_risk",
         "warning",
         F.format_string(
@@ -229,58 +262,39 @@ def _of_lag(lag: DataFrame, there: DataFrame) -> list[DataFrame]:
         ),
         "records will go before they are read: speed the group up, or lengthen the topic's retention",
     )
-    loss = _finding(
-        lag.where("data_loss"),
-        "data_loss",
-        "critical",
-        F.format_string(
-            "committed offset %d, but the log starts at %d: %d offsets are gone",
-            F.col("committed_offset"),
-            F.col("log_start"),
-            F.col("lost_records"),
-        ),
-        "these records cannot be read any more; the group will go on by its auto.offset.reset",
-    )
-    idle = there.where((F.col("members") == 0) & (F.col("state") == "Empty")).select("group_id")
-    totals = lag.groupBy("group_id").agg(F.sum("lag").alias("lag")).where("lag > 0")
-    empty = _finding(
-        totals.join(idle, "group_id", "left_semi"),
-        "no_members",
-        "info",
-        F.format_string("no members, and lag %d", F.col("lag")),
-        "start its consumers, or delete the group if it is not needed: see stale_groups",
-        about="group",
-    )
-    return [_hot(lag), risk, loss, empty]
+    return F.when(risky, finding)
 
 
-def _hot(lag: DataFrame) -> DataFrame:
-    """One partition of a topic is far behind its neighbours."""
+def _with_neighbours(lag: DataFrame) -> DataFrame:
+    """Each partition with how many the group has of its topic, and the lag of the others on average."""
     of_topic = Window.partitionBy("group_id", "topic")
-    neighbours = lag.where(F.col("lag").isNotNull()).select(
+    others = F.count("lag").over(of_topic) - 1
+    return lag.select(
         "*",
-        F.count("*").over(of_topic).alias("count"),
-        ((F.sum("lag").over(of_topic) - F.col("lag")) / (F.count("*").over(of_topic) - 1)).alias(
-            "mean"
-        ),
+        others.alias("others"),
+        F.when(others > 0, (F.sum("lag").over(of_topic) - F.col("lag")) / others).alias("mean"),
     )
+
+
+def _hot() -> Column:
+    """One partition of a topic is far behind its neighbours."""
     hot = (
-        (F.col("count") >= _HOT_PARTITIONS)
+        (F.col("others") >= _HOT_PARTITIONS - 1)
         & (F.col("lag") >= _HOT_LAG)
         & (F.col("lag") > F.col("mean") * _HOT_TIMES)
     )
-    return _finding(
-        neighbours.where(hot),
+    finding = _finding(
         "hot_partition",
         "warning",
         F.format_string(
             "lag %d, where the other %d partitions have %d on average",
             F.col("lag"),
-            F.col("count") - 1,
+            F.col("others"),
             F.col("mean").cast("bigint"),
         ),
         "look at the keys of the topic's producers, and at the member that has this partition",
     )
+    return F.when(hot, finding)
 
 
 # What can be seen in members
@@ -296,7 +310,6 @@ def _of_members(people: DataFrame, history: DataFrame) -> list[DataFrame]:
     )
     crowded = (F.col("members") > F.col("partitions")) & (F.col("partitions") > 0)
     idle = _finding(
-        counts.where(crowded),
         "more_members_than_partitions",
         "info",
         F.format_string(
@@ -306,9 +319,8 @@ def _of_members(people: DataFrame, history: DataFrame) -> list[DataFrame]:
             F.concat_ws(", ", F.slice("names", 1, 5)),
         ),
         "stop the members that have nothing to do, or give the topics more partitions",
-        about="group",
     )
-    return [idle, _unassigned(people, history)]
+    return [_found(counts, F.when(crowded, idle), about="group"), _unassigned(people, history)]
 
 
 def _unassigned(people: DataFrame, history: DataFrame) -> DataFrame:
@@ -322,8 +334,7 @@ def _unassigned(people: DataFrame, history: DataFrame) -> DataFrame:
     found = lonely.groupBy("group_id", "topic").agg(
         F.count("*").alias("count"), F.array_sort(F.collect_list("partition")).alias("which")
     )
-    return _finding(
-        found,
+    finding = _finding(
         "unassigned_partitions",
         "warning",
         F.format_string(
@@ -332,8 +343,8 @@ def _unassigned(people: DataFrame, history: DataFrame) -> DataFrame:
             F.concat_ws(", ", F.slice("which", 1, 10).cast("array<string>")),
         ),
         "nobody reads them: see whether the group is rebalancing, or restart its leader to assign anew",
-        about="topic",
     )
+    return _found(found, finding, about="topic")
 
 
 def _of_rebalances(
@@ -353,18 +364,15 @@ def _of_rebalances(
         F.max("in_ten_minutes").alias("most"),
         F.max_by("cause", "completed_at").alias("cause"),
     )
-    return [
-        _finding(
-            storms,
-            "rebalance_storm",
-            "warning",
-            F.format_string(
-                "%d rebalances in the last hour, up to %d in ten minutes; the last by %s",
-                F.col("count"),
-                F.col("most"),
-                F.col("cause"),
-            ),
-            "look for a member that comes and goes: see rebalances for its client id and host",
-            about="group",
-        )
-    ]
+    finding = _finding(
+        "rebalance_storm",
+        "warning",
+        F.format_string(
+            "%d rebalances in the last hour, up to %d in ten minutes; the last by %s",
+            F.col("count"),
+            F.col("most"),
+            F.col("cause"),
+        ),
+        "look for a member that comes and goes: see rebalances for its client id and host",
+    )
+    return [_found(storms, finding, about="group")]

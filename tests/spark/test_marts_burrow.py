@@ -1,0 +1,191 @@
+"""Burrow's rules: a table of cases, and random rings beside a reading of the rules in plain Python."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import lit
+
+from coterie.spark.marts.burrow import STATUSES, Burrow, group_status, partition_status
+from tests.spark.marts_kit import NOW, commit, frame, quick
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> Iterator[SparkSession]:
+    with quick(spark) as quick_session:
+        yield quick_session
+
+
+@dataclass
+class Case:
+    """Commits and end offsets of one partition, as (seconds ago, offset), oldest first."""
+
+    commits: list[tuple[float, int]]
+    ends: list[tuple[float, int]]
+    status: str = ""
+    settings: Burrow = field(default_factory=Burrow)
+
+
+#: A log that grows by ten a minute, sampled every minute for an hour; its end is 1600 now.
+GROWING = [(60.0 * m, 1600 - 10 * m) for m in range(60, -1, -1)]
+
+
+def every_minute(*offsets: int, last: float = 10) -> list[tuple[float, int]]:
+    return [(last + 60 * i, offset) for i, offset in enumerate(reversed(offsets))][::-1]
+
+
+CASES = {
+    "no lag": Case(every_minute(*range(1510, 1601, 10), last=0), GROWING, "OK"),
+    "lag that was zero once": Case(every_minute(1565, 1566, 1567, 1568), GROWING, "OK"),
+    "slow": Case(every_minute(*(500 + i for i in range(10))), GROWING, "WARN"),
+    "slow, but catching up once": Case(
+        every_minute(500, 501, 502, 530, 531, 532, 533, 534, 535, 536), GROWING, "OK"
+    ),
+    "the same offset again and again": Case(every_minute(*[500] * 10), GROWING, "STALL"),
+    "one commit, long ago": Case([(900, 500)], GROWING, "STOP"),
+    "stopped": Case(every_minute(500, 510, 520, last=600), GROWING, "STOP"),
+    "stopped, but not behind minutes ago": Case(every_minute(1500, 1540, last=300), GROWING, "OK"),
+    "set back": Case(every_minute(900, 910, 300, 310, 320), GROWING, "REWIND"),
+    "set back and there again": Case(every_minute(*range(900, 905), 895, 904), GROWING, "WARN"),
+    "set back twice, the first caught up": Case(
+        every_minute(900, 890, 900, 600, 610), GROWING, "WARN"
+    ),
+    "no end offsets known": Case(every_minute(1, 2, 3), [], "OK"),
+    "commits older than the first sample": Case(
+        every_minute(500, 501, 502, last=10), [(5, 1600)], "WARN"
+    ),
+    "lag that is allowed": Case(
+        every_minute(*(1599 for _ in range(10))), GROWING, "OK", Burrow(allowed_lag=1)
+    ),
+    "ring not full enough": Case(
+        every_minute(*[500] * 4), GROWING, "OK", Burrow(minimum_complete=0.5)
+    ),
+    "commits in the same slot": Case(
+        [(40, 500), (39.5, 501), (39, 502), (38.8, 503)],
+        GROWING,
+        "STOP",
+        Burrow(min_distance=timedelta(seconds=10)),
+    ),
+    "older than a week": Case([(8 * 86_400, 500)], GROWING, ""),
+}
+
+
+def judge(session: SparkSession, cases: dict[str, Case], settings: Burrow) -> dict[str, str]:
+    """The statuses of partitions by name; each is a topic of its own."""
+    commits: list[dict[str, Any]] = []
+    ends: list[dict[str, Any]] = []
+    for name, case in cases.items():
+        for ago, offset in case.commits:
+            commits.append(commit(len(commits), offset, ago, topic=name, group=f"of {name}"))
+        ends += [
+            {
+                "taken_at": NOW - timedelta(seconds=ago),
+                "topic": name,
+                "partition": 0,
+                "log_start": 0,
+                "log_end": end,
+            }
+            for ago, end in case.ends
+        ]
+    now = session.range(1).select(lit(NOW).alias("as_of"))
+    found = partition_status(
+        frame(session, "commits", commits), frame(session, "end_offsets", ends), now, settings
+    )
+    return {row.topic: row.status for row in found.select("topic", "status").collect()}
+
+
+@pytest.mark.parametrize(
+    "settings", list(dict.fromkeys(case.settings for case in CASES.values())), ids=repr
+)
+def test_each_rule_finds_its_case(session: SparkSession, settings: Burrow) -> None:
+    cases = {name: case for name, case in CASES.items() if case.settings == settings}
+    expected = {name: case.status for name, case in cases.items() if case.status}
+    assert judge(session, cases, settings) == expected
+
+
+def test_random_rings_are_judged_as_the_rules_say(session: SparkSession) -> None:
+    dice = random.Random(20)
+    cases = {f"case {i}": _random(dice) for i in range(400)}
+    settings = Burrow(intervals=5)
+    found = judge(session, cases, settings)
+    expected = {name: _judged(case, settings) for name, case in cases.items()}
+    assert found == expected
+    assert set(found.values()) == {"OK", "WARN", "STOP", "STALL", "REWIND"}
+
+
+def _random(dice: random.Random) -> Case:
+    offset = dice.randint(400, 1_500)
+    step = dice.choice([0, 0, 5, 10, 20])
+    offsets = []
+    for _ in range(dice.randint(1, 8)):
+        offset = max(offset + step + dice.choice([0, 0, 0, 1, -60, 30]), 0)
+        offsets.append(offset)
+    last = dice.choice([1, 10, 100, 1_000])
+    case = Case(
+        every_minute(*offsets, last=last), dice.choice([GROWING, GROWING[-4:], GROWING[::7]])
+    )
+    return replace(case, status=_judged(case, Burrow(intervals=5)))
+
+
+def _judged(case: Case, settings: Burrow) -> str:
+    """Burrow's calculatePartitionStatus, read once more, step by step."""
+    commits = case.commits[-settings.intervals :]
+    ends = case.ends[-settings.intervals :]
+    current = max(ends[-1][1] - commits[-1][1], 0)
+    lags = []
+    for ago, offset in commits:
+        known = [end for at, end in case.ends if at >= ago]
+        if known:
+            lags.append(max(known[-1] - offset, 0))
+    if current <= settings.allowed_lag:
+        return "OK"
+    first_ago, last_ago = commits[0][0], commits[-1][0]
+    if last_ago > first_ago - last_ago and all(end > commits[-1][1] for _, end in ends):
+        return "STOP"
+    offsets = [offset for _, offset in commits]
+    for i in range(1, len(offsets)):
+        if offsets[i] < offsets[i - 1]:
+            if all(later < offsets[i - 1] for later in offsets[i:]):
+                return "REWIND"
+            break
+    if any(lag <= settings.allowed_lag for lag in lags):
+        return "OK"
+    if len(set(offsets)) == 1:
+        return "STALL"
+    falls = any(later < earlier for earlier, later in itertools.pairwise(lags))
+    return "OK" if falls else "WARN"
+
+
+def test_a_group_has_the_worst_of_its_partitions_but_at_most_err(session: SparkSession) -> None:
+    rows = [
+        (group, status, lag, 1.0)
+        for group, statuses in {
+            "well": ("OK", "OK"),
+            "slow": ("OK", "WARN"),
+            "stopped": ("WARN", "STOP"),
+            "rewound": ("REWIND", "OK"),
+        }.items()
+        for lag, status in enumerate(statuses)
+    ]
+    partitions = session.createDataFrame(
+        rows, "group_id string, status string, current_lag long, complete double"
+    )
+    found = {
+        row.group_id: (row.status, row.total_lag) for row in group_status(partitions).collect()
+    }
+    assert found == {
+        "well": ("OK", 1),
+        "slow": ("WARN", 1),
+        "stopped": ("ERR", 1),
+        "rewound": ("ERR", 1),
+    }
+    assert STATUSES == {
+        "NOTFOUND": 0, "OK": 1, "WARN": 2, "ERR": 3, "STOP": 4, "STALL": 5, "REWIND": 6,
+    }  # fmt: skip

@@ -1,0 +1,144 @@
+"""Marts with half of their inputs: the log alone, snapshots alone, nothing; and their documentation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from coterie.errors import InvalidArgument
+from coterie.spark.marts import MARTS
+from tests.spark.marts_kit import NOW, commit, frame, generation, member, only, quick
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "marts.md"
+HOSTILE = "=cmd|' /C calc'!A0,\"<script>alert(1)</script>\"\n"
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> Iterator[SparkSession]:
+    with quick(spark) as quick_session:
+        yield quick_session
+
+
+def taken(ago: float = 0, /, **more: Any) -> dict[str, Any]:
+    return {"snapshot_id": f"{ago}", "taken_at": NOW - timedelta(seconds=ago), **more}
+
+
+def live_tables(session: SparkSession) -> dict[str, Any]:
+    """Two snapshots: in the newer one `gone` is not there any more and `left` has lost its member."""
+    groups = [
+        taken(900, group_id="gone", type="classic", state="Stable", member_count=1),
+        taken(900, group_id="left", type="classic", state="Stable", member_count=1),
+        taken(
+            group_id="left",
+            type="classic",
+            state="Empty",
+            protocol_type="consumer",
+            member_count=0,
+            coordinator_id=3,
+        ),
+        taken(group_id=HOSTILE, type="consumer", state="Stable", member_count=3, generation=9),
+    ]
+    names = ("a", "b", "c")
+    members = [
+        taken(900, group_id="left", member_id="x", client_id="x", subscription=["t"]),
+        *(
+            taken(group_id=HOSTILE, member_id=name, client_id=name, subscription=["t"])
+            for name in names
+        ),
+    ]
+    place = {"group_id": HOSTILE, "topic": "t"}
+    assignments = [
+        taken(900, group_id="left", member_id="x", topic="t", partition=0, target=False),
+        taken(**place, member_id="a", partition=0, target=False),
+        taken(**place, member_id="b", partition=1, target=True),
+    ]
+    offsets = [
+        taken(**place, partition=0, committed_offset=5, log_start=0, log_end=10, lag=5),
+        taken(**place, partition=1, committed_offset=None, log_start=0, log_end=10),
+        taken(group_id="left", topic="t", partition=0, committed_offset=1, log_start=3, log_end=10),
+    ]
+    rows = {"groups": groups, "members": members, "assignments": assignments, "offsets": offsets}
+    return {name: frame(session, name, each) for name, each in rows.items()}
+
+
+def build(session: SparkSession, tables: dict[str, Any]) -> dict[str, list[Row]]:
+    rows = {}
+    for mart in MARTS.values():
+        given = {name: tables.get(name) for name in mart.needs}
+        if not any(each is not None for each in given.values()):
+            with pytest.raises(InvalidArgument, match="none was given"):
+                mart.make(**given)
+            continue
+        found = mart.make(**given, as_of=NOW)
+        assert found.schema.simpleString() == mart.schema.simpleString(), mart.name
+        rows[mart.name] = found.collect()
+        tables[mart.name] = session.createDataFrame(rows[mart.name], mart.schema)
+    return rows
+
+
+def test_snapshots_alone_give_what_they_know(session: SparkSession) -> None:
+    rows = build(session, live_tables(session))
+    assert {"rebalances", "offset_resets", "commit_rates"}.isdisjoint(rows)
+    summary = {row.group_id: row for row in rows["group_summary"]}
+    assert set(summary) == {"left", HOSTILE}
+    assert (summary["left"].state, summary["left"].members) == ("Empty", 0)
+    assert (summary["left"].coordinator_id, summary["left"].rebalances_24h) == (3, None)
+    assert (summary[HOSTILE].total_lag, summary[HOSTILE].last_commit) == (5, None)
+    stale = only(rows["stale_groups"])
+    assert (stale.group_id, stale.idle_seconds, stale.expires_at) == ("left", None, None)
+    found = {(row.group_id, row.rule): row for row in rows["health"]}
+    assert set(found) == {
+        ("left", "data_loss"),
+        ("left", "no_members"),
+        (HOSTILE, "more_members_than_partitions"),
+        (HOSTILE, "unassigned_partitions"),
+    }
+    assert found[HOSTILE, "unassigned_partitions"].evidence == "1 partitions have no member: 1"
+    assert "idle: b, c" in found[HOSTILE, "more_members_than_partitions"].evidence
+    topics = {row.group_id: row for row in rows["topic_subscribers"]}
+    assert topics[HOSTILE].subscribed_members == 3
+    assert (topics["left"].subscribed_members, topics["left"].committed_partitions) == (0, 1)
+
+
+def test_the_log_alone_gives_what_it_knows(session: SparkSession) -> None:
+    tables = {
+        "commits": frame(session, "commits", [commit(5, 10, 60, group=HOSTILE)]),
+        "group_events": frame(
+            session, "group_events", [generation(0, 1, member("a", 0), group=HOSTILE)]
+        ),
+    }
+    rows = build(session, tables)
+    assert set(rows) == set(MARTS)
+    summary = only(rows["group_summary"])
+    assert (summary.group_id, summary.state, summary.members) == (HOSTILE, "Stable", 1)
+    assert (summary.total_lag, summary.max_lag_seconds, summary.coordinator) == (None, None, None)
+    assert (summary.status, summary.rebalances_24h) == ("OK", 1)
+    assert only(rows["lag"]).lag is None
+    assert only(rows["rebalances"]).cause == "member_churn"
+    assert rows["stale_groups"] == []
+
+
+def test_a_live_dataset_needs_no_snapshot_columns(session: SparkSession) -> None:
+    tables = live_tables(session)
+    groups = tables["groups"].where("snapshot_id = '0'").drop("snapshot_id", "taken_at")
+    found = MARTS["group_summary"].make(groups=groups).select("group_id", "state").collect()
+    assert {row.group_id for row in found} == {"left", HOSTILE}
+
+
+def test_the_documentation_has_every_column() -> None:
+    sections = re.split(r"^## ", DOCUMENT.read_text("utf-8"), flags=re.MULTILINE)
+    documented = {
+        section.split("\n", 1)[0].strip("`"): re.findall(
+            r"^\| `(\w+)` \| `(.+?)` \| (.+?) \|$", section, flags=re.MULTILINE
+        )
+        for section in sections
+    }
+    for mart in MARTS.values():
+        expected = [(each.name, each.type, each.meaning) for each in mart.columns]
+        assert documented.get(mart.name) == expected, mart.name

@@ -1,0 +1,277 @@
+"""Marts against the truth of a simulated fleet: all that happened is found, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from coterie.plans.model import load_plan
+from coterie.simulation import simulate
+from coterie.spark.marts import MARTS, delete_plan, stale_groups
+from tests.spark.marts_kit import quick, read_fleet, stamp, truth
+
+END = datetime(2026, 3, 3, tzinfo=UTC)
+
+
+@dataclass
+class Fleet:
+    directory: Path
+    tables: dict[str, DataFrame]
+    rows: dict[str, list[Row]]
+
+    def truth(self, name: str) -> list[dict[str, Any]]:
+        return truth(self.directory, name)
+
+    def kinds(self, kind: str) -> set[str]:
+        return {line["group"] for line in self.truth("groups") if line["kind"] == kind}
+
+
+@pytest.fixture(scope="module")
+def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Every mart, once, in the order in which the pipeline builds them."""
+    directory = tmp_path_factory.mktemp("fleet") / "sim"
+    simulate(directory, groups=48, hours=24, seed=11, partitions=4)
+    with quick(spark):
+        tables = read_fleet(spark, directory)
+        rows = {}
+        for mart in MARTS.values():
+            found = mart.make(**{name: tables.get(name) for name in mart.needs}, as_of=END)
+            assert found.schema.simpleString() == mart.schema.simpleString()
+            rows[mart.name] = found.collect()
+            tables[mart.name] = spark.createDataFrame(rows[mart.name], mart.schema)
+        yield Fleet(directory, tables, rows)
+
+
+def test_every_rebalance_is_found_with_its_cause_and_none_is_invented(fleet: Fleet) -> None:
+    def of_row(row: Row) -> tuple[Any, ...]:
+        return (
+            row.group_id,
+            row.generation,
+            stamp(row.completed_at),
+            tuple(sorted(row.changes)),
+            tuple(sorted(each.member_id for each in row.joined)),
+            tuple(sorted(each.member_id for each in row.left)),
+            row.members,
+            row.leader_id,
+            row.leader_changed,
+            row.hidden_before,
+        )
+
+    def of_line(line: dict[str, Any]) -> tuple[Any, ...]:
+        return (
+            line["group"],
+            line["generation"],
+            line["time"],
+            tuple(sorted(line["causes"])),
+            tuple(line["joined"]),
+            tuple(line["left"]),
+            line["members"],
+            line["leader"],
+            line["leader_changed"],
+            line["hidden_before"],
+        )
+
+    lines = fleet.truth("rebalances")
+    rows = fleet.rows["rebalances"]
+    assert sorted(map(of_row, rows)) == sorted(map(of_line, lines))
+    causes = {(line["group"], line["generation"], line["time"]): line for line in lines}
+    for row in rows:
+        line = causes[row.group_id, row.generation, stamp(row.completed_at)]
+        assert row.cause in line["causes"]
+        assert len(line["causes"]) > 1 or row.cause == line["cause"]
+    assert {row.cause for row in rows} == {
+        "member_churn",
+        "subscription_change",
+        "partition_count_change",
+        "static_restart",
+        "coordinator_move",
+    }
+
+
+def test_rebalances_say_what_moved(fleet: Fleet) -> None:
+    for row in fleet.rows["rebalances"]:
+        assert row.duration_seconds >= 0
+        assert row.stickiness is None or 0 <= row.stickiness <= 1
+        if row.cause == "static_restart":
+            assert (row.partitions_moved, row.stickiness, row.rebalanced) == (0, 1.0, False)
+
+
+def test_storms_are_those_of_members_that_come_and_go(fleet: Fleet) -> None:
+    stormy = {row.group_id for row in fleet.rows["rebalances"] if row.storm}
+    assert stormy == fleet.kinds("flapping")
+
+
+def test_idle_groups_are_found_with_their_idle_time(fleet: Fleet) -> None:
+    expected = {
+        line["group"]: (line["last_commit"], line["last_member"], line["idle_seconds"])
+        for line in fleet.truth("stale_groups")
+        if line["idle_seconds"] >= 86_400
+    }
+    found = {
+        row.group_id: (stamp(row.last_commit), stamp(row.last_member), int(row.idle_seconds))
+        for row in fleet.rows["stale_groups"]
+    }
+    assert found == expected
+    for row in fleet.rows["stale_groups"]:
+        # Offsets of these groups live from the day their last member went.
+        assert row.expires_at == row.last_member + timedelta(days=7)
+    families = {row.family for row in fleet.rows["stale_groups"]}
+    chance = {row.group_id for row in fleet.rows["stale_groups"] if row.family is not None}
+    assert chance == set(found) & (fleet.kinds("console") | fleet.kinds("ephemeral"))
+    assert all(each is None or each.endswith(("-*", "-preview-<uuid>")) for each in families)
+
+
+def test_stale_groups_are_ready_to_be_deleted(fleet: Fleet, tmp_path: Path) -> None:
+    delete_plan(fleet.tables["stale_groups"], now=END).save(tmp_path / "plan.json")
+    plan = load_plan(tmp_path / "plan.json")
+    assert plan.action == "delete_groups"
+    assert [each.group for each in plan.groups] == sorted(
+        row.group_id for row in fleet.rows["stale_groups"]
+    )
+    assert all(each.state == "Empty" for each in plan.groups)
+
+
+def test_without_a_threshold_all_groups_without_members_are_idle(fleet: Fleet) -> None:
+    found = stale_groups(
+        fleet.tables["commits"],
+        group_events=fleet.tables["group_events"],
+        as_of=END,
+        idle_for=timedelta(0),
+    ).collect()
+    expected = {line["group"] for line in fleet.truth("stale_groups")}
+    assert {row.group_id for row in found} == expected
+
+
+def test_every_reset_is_found_with_who_did_it(fleet: Fleet) -> None:
+    found = sorted(
+        (
+            *(row.group_id, row.topic, row.partition, stamp(row.time)),
+            *(row.from_offset, row.to_offset, row.member_id or row.by),
+        )
+        for row in fleet.rows["offset_resets"]
+    )
+    assert found == sorted(
+        (
+            *(line["group"], line["topic"], line["partition"], line["time"]),
+            *(line["from"], line["to"], line["by"]),
+        )
+        for line in fleet.truth("offset_resets")
+    )
+    assert found
+
+
+def test_lag_is_what_it_is_and_never_negative(fleet: Fleet) -> None:
+    totals: Counter[str] = Counter()
+    for row in fleet.rows["lag"]:
+        assert row.lag >= 0
+        assert 0 <= row.lag_seconds <= 86_400
+        assert (row.lag == 0) == (row.lag_seconds == 0)
+        assert row.data_loss == (row.committed_offset < row.log_start)
+        totals[row.group_id] += row.lag
+    for line in fleet.truth("groups"):
+        # An offset more or less per partition: the sample is of the same second, computed otherwise.
+        assert abs(totals[line["group"]] - line["total_lag"]) <= line["partitions"]
+
+
+def test_health_knows_each_kind_of_trouble(fleet: Fleet) -> None:
+    verdicts = {
+        row.group_id: row.status
+        for row in fleet.rows["health"]
+        if row.rule == "burrow" and row.topic is None
+    }
+    worst: dict[str, set[str]] = {}
+    for row in fleet.rows["health"]:
+        worst.setdefault(row.rule, set()).add(row.group_id)
+        assert row.evidence
+        assert row.next_step
+    for kind, status in {
+        "service": "OK",
+        "static": "OK",
+        "transactional": "OK",
+        "slow": "WARN",
+        "stalled": "ERR",
+        "silent": "ERR",
+        "dead": "ERR",
+    }.items():
+        assert {verdicts[group] for group in fleet.kinds(kind)} == {status}, kind
+    partitions = {
+        (row.group_id, row.status)
+        for row in fleet.rows["health"]
+        if row.rule == "burrow" and row.topic is not None
+    }
+    assert {(group, "STALL") for group in fleet.kinds("stalled")} <= partitions
+    assert {(group, "STOP") for group in fleet.kinds("silent")} <= partitions
+    assert worst["stuck"] == fleet.kinds("stalled") | fleet.kinds("silent")
+    crowded = {
+        line["group"]
+        for line in fleet.truth("groups")
+        if line["members"] > line["partitions"] and line["kind"] == "overstaffed"
+    }
+    assert crowded
+    assert worst["more_members_than_partitions"] >= crowded
+    assert "unassigned_partitions" not in worst
+
+
+def test_the_summary_has_every_group_that_exists(fleet: Fleet) -> None:
+    lines = {line["group"]: line for line in fleet.truth("groups")}
+    rows = {row.group_id: row for row in fleet.rows["group_summary"]}
+    assert set(rows) == set(lines) - fleet.kinds("expired")
+    rebalances = Counter(
+        line["group"]
+        for line in fleet.truth("rebalances")
+        if line["time"] >= "2026-03-02" and line["cause"] != "static_restart"
+        for _ in range(1 + line["hidden_before"])
+    )
+    for group, row in rows.items():
+        line = lines[group]
+        assert (row.members, row.partitions or 0) == (line["members"], line["partitions"])
+        assert (row.generation or 0) == line["generation"]
+        assert row.state == ("Stable" if line["members"] else "Empty")
+        assert row.rebalances_24h == rebalances[group]
+
+
+def test_topics_and_groups_are_found_both_ways(fleet: Fleet) -> None:
+    pairs = {(row.topic, row.group_id): row for row in fleet.rows["topic_subscribers"]}
+    for line in fleet.truth("groups"):
+        if line["members"]:
+            found = {topic for topic, group in pairs if group == line["group"]}
+            assert set(line["topics"]) <= found
+    for (_, group), row in pairs.items():
+        assert (row.subscribed_members > 0) == (row.state == "Stable"), group
+
+
+def test_curves_end_where_the_groups_are_now(fleet: Fleet) -> None:
+    last: dict[tuple[str, str], Row] = {}
+    for row in sorted(fleet.rows["lag_history"], key=lambda row: row.time):
+        assert row.max_lag_seconds is None or row.max_lag_seconds >= 0
+        last[row.group_id, row.topic] = row
+    now: Counter[tuple[str, str]] = Counter()
+    for row in fleet.rows["lag"]:
+        now[row.group_id, row.topic] += row.lag
+    assert last
+    for key, row in last.items():
+        assert row.lag == now[key]
+
+
+def test_rates_add_up(fleet: Fleet) -> None:
+    commits = fleet.tables["commits"].where(
+        "not tombstone and (outcome is null or outcome = 'committed')"
+    )
+    assert sum(row.commits for row in fleet.rows["commit_rates"]) == commits.count()
+    assert all(row.records is None or row.records >= 0 for row in fleet.rows["commit_rates"])
+
+
+def test_hostile_names_come_through_unchanged(fleet: Fleet) -> None:
+    hostile = {
+        line["group"] for line in fleet.truth("groups") if set(line["group"]) & set("<=\"'\n")
+    }
+    assert hostile
+    for name in ("group_summary", "lag", "topic_subscribers"):
+        assert hostile <= {row.group_id for row in fleet.rows[name]}
