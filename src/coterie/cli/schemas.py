@@ -31,6 +31,7 @@ LISTINGS: Final[tuple[Listing[Any], ...]] = (
     topics.TOPICS,
     topics.PARTITIONS,
     cluster.BROKERS,
+    acls.ACLS,
     context.CONTEXTS,
     context.SETTINGS,
     acls.ACLS,

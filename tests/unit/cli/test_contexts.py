@@ -16,7 +16,7 @@ from coterie.cli.contexts import Contexts, is_secret, parse_value, reveal, told
 from coterie.cli.main import main
 from coterie.errors import CoterieError, InvalidSetting
 from coterie.testing import EmbeddedCluster
-from tests.unit.cli.conftest import Tool
+from tests.unit.cli.conftest import Tool, runner
 
 TEXT = """\
 # my clusters
@@ -212,3 +212,40 @@ def test_the_commands(world: EmbeddedCluster, nowhere: Tool, tmp_path: Path) -> 
     trouble = nowhere("context", "list", env={"COTERIE_CONFIG": str(broken)})
     assert trouble.returncode == 1
     assert len(trouble.stderr.splitlines()) == 1
+
+
+def test_a_context_with_a_password_and_a_user_who_may_not_read_the_log(tmp_path: Path) -> None:
+    passwords = {"admin": "admin-hush", "alice": "alice-hush"}
+    with EmbeddedCluster(users=passwords, super_users=["User:admin"]) as cluster:
+        cluster.scene("stale_group", "old", days=90)
+        tool = runner(tmp_path, "")
+        for user in passwords:
+            made = tool(
+                "context",
+                "set",
+                user,
+                f"bootstrap.servers={cluster.bootstrap_servers}",
+                "security.protocol=SASL_PLAINTEXT",
+                "sasl.mechanism=SCRAM-SHA-256",
+                f"sasl.username={user}",
+                "sasl.password=env:HUSH",
+            )
+            assert made.returncode == 0, made.stderr
+        admin = {"COTERIE_CONTEXT": "admin", "HUSH": "admin-hush"}
+        alice = {"COTERIE_CONTEXT": "alice", "HUSH": "alice-hush"}
+        for resource, name in (("cluster", "kafka-cluster"), ("group", "*"), ("topic", "orders")):
+            what = ("--resource", resource, "--name", name, "--operation", "Describe")
+            added = tool("acls", "add", *what, "--principal", "User:alice", env=admin)
+            assert added.returncode == 0, added.stderr
+        assert tool("groups", "list", "-o", "name", env=alice).stdout == "old\n"
+        idle = ("groups", "list", "--idle-for", "30d", "-o", "name")
+        assert tool(*idle, env=admin).stdout == "old\n"
+        refused = tool(*idle, env=alice)
+        assert refused.returncode == 1
+        assert "times of commits are in __consumer_offsets, and you may not read" in refused.stderr
+        delete = tool("groups", "delete", "old", "--execute", env=alice)
+        assert delete.returncode == 1
+        assert "GROUP_AUTHORIZATION_FAILED" in delete.stdout
+        wrong = tool("groups", "list", env=alice | {"HUSH": "wrong-hush"})
+        assert wrong.returncode == 1
+        assert "hush" not in wrong.stderr + wrong.stdout

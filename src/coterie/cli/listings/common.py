@@ -1,0 +1,69 @@
+"""What several listings share: columns of groups, and colours."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from coterie.cli.output import Column
+from coterie.cli.selection import GroupRow
+
+__all__ = [
+    "COORDINATOR",
+    "GROUP",
+    "PROTOCOL_TYPE",
+    "STATE",
+    "TYPE",
+    "lag_of",
+    "lag_style",
+    "state_style",
+]
+
+_STATES: Final = {"Stable": "green", "Empty": "dim", "Dead": "red"}
+
+
+def state_style(state: Any) -> str | None:
+    return _STATES.get(state, "yellow") if state is not None else None
+
+
+def lag_style(lag: Any) -> str | None:
+    return "yellow" if lag else None
+
+
+GROUP: Final[Column[Any]] = Column("group", "string", "The group's id.", lambda each: each.group)
+STATE: Final[Column[Any]] = Column(
+    "state",
+    "string",
+    "Where the group is in its life, in Kafka's words.",
+    lambda each: each.state,
+    nullable=True,
+    style=state_style,
+)
+TYPE: Final[Column[Any]] = Column(
+    "type",
+    "string",
+    "Its protocol: classic, consumer (KIP-848), share or streams.",
+    lambda each: each.type,
+    nullable=True,
+)
+COORDINATOR: Final[Column[GroupRow]] = Column(
+    "coordinator",
+    "integer",
+    "The id of the broker that coordinates it.",
+    lambda each: each.coordinator,
+    nullable=True,
+)
+PROTOCOL_TYPE: Final[Column[GroupRow]] = Column(
+    "protocol_type",
+    "string",
+    "What kind of client runs it, such as consumer or connect; empty if none ever joined.",
+    lambda each: each.protocol_type,
+    show="wide",
+    nullable=True,
+)
+
+
+def lag_of(row: GroupRow) -> int | None:
+    """The sum of what is known; a group that has committed nothing anywhere has no lag to tell."""
+    partitions = row.lag.partitions if row.lag is not None else ()
+    known = [each.lag for each in partitions if each.lag is not None]
+    return sum(known) if known else None
