@@ -18,6 +18,10 @@ from coterie.error_codes import ErrorCode
 from coterie.errors import AuthenticationFailed, CoterieError
 from coterie.protocol.api import ApiKey
 from coterie.protocol.frames import encode_request
+from coterie.protocol.messages.acls import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from coterie.protocol.messages.cluster import MetadataRequest, MetadataResponse
 from coterie.protocol.messages.groups import ListGroupsRequest
 from coterie.protocol.messages.session import (
@@ -40,7 +44,7 @@ from tests.unit.client.talk import ScriptedBroker
 
 USERS = {"alice": "alice-hush", "bob": "bob-hush"}
 #: No waiting for what is tested elsewhere; and short deadlines, so that they pass.
-QUICK = {
+QUICK: dict[str, str | int | bool] = {
     "connection.failed.authentication.delay.ms": 1,
     "coterie.authentication.deadline.ms": 300,
     "coterie.frame.deadline.ms": 300,
@@ -76,8 +80,8 @@ def inside(cluster: EmbeddedCluster) -> Cluster:
     return cluster._twin.cluster
 
 
-def connect(cluster: EmbeddedCluster, **options: ssl.SSLContext) -> WireClient:
-    return WireClient(*address(cluster), **options)
+def connect(cluster: EmbeddedCluster, tls: ssl.SSLContext | None = None) -> WireClient:
+    return WireClient(*address(cluster), tls=tls)
 
 
 def unchecked() -> ssl.SSLContext:
@@ -357,8 +361,6 @@ def test_f39_a_client_never_takes_less_than_it_was_told(cluster: EmbeddedCluster
     }
     with AdminClient.connect(stripped) as admin, pytest.raises(CoterieError, match="TLS"):
         admin.list_groups()
-    (broker,) = inside(cluster).brokers.values()
-    assert broker.requests[ApiKey.SASL_HANDSHAKE.name] >= 0  # and no password went anywhere
 
 
 def test_f43_a_whole_exchange_leaves_no_secret_behind(
@@ -385,7 +387,9 @@ def test_f43_a_whole_exchange_leaves_no_secret_behind(
     client = PlainClient("alice", Secret("alice-hush"))
     request = SaslAuthenticateRequest(client.start())
     answer = SaslAuthenticateResponse(auth_bytes=b"token-hush")
+    upsertion = ScramCredentialUpsertion("alice", 1, 4096, b"salt", b"salted-hush")
     seen += [
+        repr(AlterUserScramCredentialsRequest((), (upsertion,))),
         repr(client),
         repr(vars(client)),
         repr(request),

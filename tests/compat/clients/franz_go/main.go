@@ -3,6 +3,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
 const (
@@ -48,7 +51,25 @@ func name(err error) string {
 	return err.Error()
 }
 
+// secured says who we are and whom we trust, where the environment tells it: SASL_SSL, with PLAIN.
+func secured() []kgo.Opt {
+	user := os.Getenv("CLIENT_USER")
+	if user == "" {
+		return nil
+	}
+	pem, err := os.ReadFile(os.Getenv("CLIENT_CA"))
+	check(err)
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(pem)
+	login := plain.Auth{User: user, Pass: os.Getenv("CLIENT_PASSWORD")}
+	return []kgo.Opt{
+		kgo.SASL(login.AsMechanism()),
+		kgo.DialTLSConfig(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}),
+	}
+}
+
 func client(options ...kgo.Opt) *kgo.Client {
+	options = append(options, secured()...)
 	c, err := kgo.NewClient(append(options, kgo.SeedBrokers(strings.Split(server, ",")...))...)
 	check(err)
 	return c
