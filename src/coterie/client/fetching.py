@@ -245,7 +245,10 @@ class Fetching:
 
     def _fail(self, partitions: list[TopicPartition], error: CoterieError, tries: int) -> None:
         if isinstance(error, BrokerUnreachable):
-            self._causes.update(dict.fromkeys(partitions, error))
+            for key in partitions:
+                # That the time is up is no cause, if there is one.
+                if key not in self._causes or not self._deadline.over:
+                    self._causes[key] = error
             self._group.create_task(self._again(partitions, tries))
         else:
             self.errors.update(dict.fromkeys(partitions, error))
@@ -345,13 +348,14 @@ class Fetching:
                 served.append(key)
             else:
                 hungry.append(key)
+        for key in self._open(hungry):
+            self._causes[key] = CoterieError(f"offset {self.positions[key]} is not there yet")
+            if self._deadline.over:
+                self.errors[key] = self._deadline.exceeded(
+                    self._leaders.name(key), self._causes[key], 1
+                )
         if chunks:
             self._deadline = self._new_deadline()
-        elif self._deadline.over:
-            for key in self._open(hungry):
-                self.errors[key] = self._deadline.exceeded(
-                    self._leaders.name(key), f"offset {self.positions[key]} is not there yet", 1
-                )
         # Those that got nothing come first next time: a broker fills its answer in this order.
         left = [] if self._budget.spent else self._open(hungry + served)
         return _Taken(chunks, left, moved, deleted)
