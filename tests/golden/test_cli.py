@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coterie.testing import EmbeddedCluster
-from tests.kit.cli_members import SETTINGS
+from tests.kit.cli_members import OUR_SETTINGS, SETTINGS
 from tests.kit.cli_replay import Tool, java_tool, not_playable, our_tool, replay
 from tests.kit.cli_transcripts import Said, transcripts
 from tests.kit.cli_world import World
@@ -50,7 +50,7 @@ def ours_on_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed
 
 @pytest.fixture(scope="module")
 def ours_on_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
-    with EmbeddedCluster(1) as cluster:
+    with EmbeddedCluster(1, config=OUR_SETTINGS) as cluster:
         directory = tmp_path_factory.mktemp("ours-on-ours")
         yield Replayed(cluster.bootstrap_servers, our_tool, directory)
 
@@ -59,7 +59,7 @@ def ours_on_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]
 def javas_on_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
     require_kafka()
     directory = tmp_path_factory.mktemp("javas-on-ours")
-    with EmbeddedCluster(1) as cluster, java_tool(directory) as tool:
+    with EmbeddedCluster(1, config=OUR_SETTINGS) as cluster, java_tool(directory) as tool:
         yield Replayed(cluster.bootstrap_servers, tool, directory)
 
 

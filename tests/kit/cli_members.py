@@ -46,6 +46,7 @@ from coterie.protocol.versioned import encode_versioned
 from tests.kit.wire_client import WireClient
 
 __all__ = [
+    "OUR_SETTINGS",
     "SETTINGS",
     "ClassicMember",
     "ConsumerMember",
@@ -69,6 +70,12 @@ SETTINGS: Final = {
         for kind in ("consumer", "share", "streams")
         for which in ("", "max.")
     },
+}
+
+#: Those of them that our cluster has.
+OUR_SETTINGS: Final = {
+    name: SETTINGS[name]
+    for name in ("group.consumer.assignment.interval.ms", "group.consumer.session.timeout.ms")
 }
 
 #: Partitions by topic.

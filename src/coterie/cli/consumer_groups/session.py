@@ -42,6 +42,8 @@ __all__ = ["NO_NODE", "NotCreated", "Session", "code_in", "create_admin"]
 #: Kafka's reconnect.backoff.ms and reconnect.backoff.max.ms, as its admin client has them.
 _RECONNECT_SECONDS: Final = 0.05
 _RECONNECT_MOST_SECONDS: Final = 1.0
+#: Less than this is no time for an answer.
+_SHORTEST_TRY_SECONDS: Final = 0.01
 _KAFKA_EXCEPTION: Final = "org.apache.kafka.common.KafkaException"
 _CONFIG_EXCEPTION: Final = "org.apache.kafka.common.config.ConfigException"
 _NO_SERVERS: Final = "You must set either bootstrap.servers or bootstrap.controllers"
@@ -111,10 +113,13 @@ class Session:
         """Find the brokers; `name` is the call that Kafka's client would be busy with."""
         end = time.monotonic() + self._seconds
         tries = 0
-        while (left := end - time.monotonic()) > 0:
+        while (left := end - time.monotonic()) > _SHORTEST_TRY_SECONDS:
             try:
                 nodes = await self.admin.brokers(timeout=left)
             except BrokerUnreachable:
+                if end - time.monotonic() < _SHORTEST_TRY_SECONDS:
+                    # Not refused, but out of time.
+                    break
                 await self._complain(tries)
                 tries += 1
                 wait = min(_RECONNECT_MOST_SECONDS, _RECONNECT_SECONDS * 2**tries)
@@ -126,7 +131,8 @@ class Session:
                 raise self.translate(error) from None
             else:
                 self._nodes = {node.node_id: node for node in nodes}
-                return
+                if time.monotonic() < end:
+                    return
         raise _unavailable(name)
 
     async def _complain(self, tries: int) -> None:
