@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from itertools import count
@@ -38,6 +39,8 @@ _KADM_GOAL: Final = 0.5
 _TOPIC: Final = "orders"
 _PARTITIONS: Final = [TopicPartition(_TOPIC, index) for index in range(6)]
 _RECORDS: Final = 10
+#: A call has to end so soon after the cluster could answer it.
+_GAP_MS: Final = 2_000.0
 _AT_ONCE: Final = 1_000
 _ROUNDS: Final = 7
 #: confluent-kafka takes seconds for each round of these.
@@ -155,6 +158,8 @@ def measurements(*, tiny: bool = False) -> Iterator[Measurement]:
         yield from field.deleting(5 if tiny else 1_000)
         yield from field.requests(size)
         yield from field.memory(size)
+        if not tiny:
+            yield field.gap(kafka)
 
 
 class _Field:
@@ -346,6 +351,39 @@ class _Field:
 
     def _requests(self, order: str, name: str) -> float:
         return float(self._players[name].obey(order)["requests"])
+
+    def gap(self, kafka: KafkaCluster) -> Measurement:
+        """A broker is killed in front of a call: from when the cluster can answer to when the call does.
+
+        When the cluster can is found by asking again and again, with a client of its own.
+        """
+        groups = [f"group-{number:05d}" for number in range(200)]
+
+        def one_round() -> float:
+            victim = next(iter(self._admin.find_coordinators(groups))).node_id
+            kafka.kill_broker(victim)
+            with ThreadPoolExecutor(1) as thread:
+                call = thread.submit(self._ended_at, groups)
+                with AdminClient.connect(bootstrap_servers=self._bootstrap) as other:
+                    while not other.describe_groups(groups, timeout=0.5).complete:
+                        pass
+                    could = perf_counter()
+                took = max(0.0, call.result() - could) * 1e3
+            kafka.start_broker(victim)
+            return took
+
+        return Measurement(
+            name="client.gap_after_kill",
+            ours=one_round,
+            peers={"budget": lambda: _GAP_MS},
+            goal=1.0,
+            agree=lambda: None,
+            max_rounds=2,
+        )
+
+    def _ended_at(self, groups: list[str]) -> float:
+        self._admin.describe_groups(groups, timeout=60).unwrap()
+        return perf_counter()
 
     def memory(self, size: int) -> Iterator[Measurement]:
         def peak(name: str) -> float:

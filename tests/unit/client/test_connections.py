@@ -203,6 +203,14 @@ def cancelled_at(step: int, work: Coroutine[Any, Any, Any]) -> Generator[Any, An
         return True
 
 
+async def read_log(admin: AdminClient) -> None:
+    """Read the offsets topic to its end; whoever is cancelled leaves the block, and with it the reading."""
+    spans = {TopicPartition("__consumer_offsets", index): (None, None) for index in range(50)}
+    async with admin.fetch(spans) as reading:
+        async for _ in reading:
+            pass
+
+
 CALLS: dict[str, Callable[[AdminClient], Coroutine[Any, Any, Any]]] = {
     "list": lambda admin: admin.list_groups(),
     "describe": lambda admin: admin.describe_groups(GROUPS),
@@ -213,6 +221,8 @@ CALLS: dict[str, Callable[[AdminClient], Coroutine[Any, Any, Any]]] = {
     "plan": lambda admin: admin.plan_reset(GROUPS[0], To.earliest()),
     "topics": lambda admin: admin.describe_topics(["orders"]),
     "logs": lambda admin: admin.log_offsets([TopicPartition("orders", 0)]),
+    "deep": lambda admin: admin.describe_groups(GROUPS, deep=True),
+    "fetch": read_log,
 }
 
 
