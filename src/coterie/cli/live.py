@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 import termios
 import tty
@@ -28,6 +29,8 @@ _HELP: Final = "q quit  s sort  r reverse  / filter  space pause"
 _ENTER: Final = ("\r", "\n")
 _ERASE: Final = ("\x7f", "\b")
 _ESCAPE: Final = "\x1b"
+#: After these, too, the terminal has to be as it was.
+_ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 #: Lines that are not rows: title, gap, header, gap, help.
 _AROUND: Final = 6
 
@@ -60,6 +63,7 @@ class Screen:
         self.editing = False
         self.paused = False
         self.ended = False
+        self.exit_code = 0
         self.rows: list[Any] = []
         self.trouble = ""
 
@@ -166,7 +170,7 @@ async def draw(screen: Screen, sample: Sample, rounds: Rounds) -> int:
             show()
             pause = asyncio.ensure_future(asyncio.sleep(rounds.interval))
             await _until(pause, screen, pressed, show)
-    return 0
+    return screen.exit_code
 
 
 async def _take(screen: Screen, sample: Sample) -> None:
@@ -215,10 +219,18 @@ def _keys(screen: Screen, pressed: asyncio.Event) -> Iterator[None]:
             screen.press(key)
         pressed.set()
 
+    def end(number: int) -> None:
+        screen.ended, screen.exit_code = True, 128 + number  # as a shell reports signals
+        pressed.set()
+
     tty.setcbreak(descriptor)
     loop.add_reader(descriptor, read)
+    for each in _ENDINGS:
+        loop.add_signal_handler(each, end, each)
     try:
         yield
     finally:
+        for each in _ENDINGS:
+            loop.remove_signal_handler(each)
         loop.remove_reader(descriptor)
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -18,7 +18,15 @@ _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 60480
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 
 
-class _Duration(click.ParamType[float]):
+if TYPE_CHECKING:
+    _FloatType = click.ParamType[float]
+    _StrType = click.ParamType[str]
+else:
+    # Generic only in later versions of click.
+    _FloatType = _StrType = click.ParamType
+
+
+class _Duration(_FloatType):
     name = "duration"
 
     def convert(
@@ -127,7 +135,7 @@ def _of(choice: Choice, ctx: click.Context) -> Listing[Any]:
     return choice if isinstance(choice, Listing) else choice(ctx)
 
 
-class _FormatName(click.ParamType[str]):
+class _FormatName(_StrType):
     name = "format"
 
     def __init__(self, choice: Choice) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "has_colour",
     "has_unicode",
     "is_safe",
+    "is_screen",
     "is_terminal",
     "note",
     "shown",
@@ -84,11 +85,14 @@ def is_terminal(stream: TextIO | None) -> bool:
         return False
 
 
+def is_screen(stream: TextIO | None) -> bool:
+    """Whether it is a terminal on which a place can be written twice."""
+    return is_terminal(stream) and os.environ.get("TERM") not in (None, "", "dumb")
+
+
 def has_colour(stream: TextIO | None) -> bool:
     """Colour is for a terminal that is not dumb, unless NO_COLOR is set (no-color.org)."""
-    return (
-        is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    )
+    return is_screen(stream) and not os.environ.get("NO_COLOR")
 
 
 def has_unicode(stream: TextIO | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -119,6 +120,23 @@ def test_watch_of_one_group_shows_its_partitions_and_their_rates(
         screen.process.sendcontrol("c")
         assert screen.end() == 130
     assert "Traceback" not in screen.raw
+
+
+def test_a_signal_leaves_the_terminal_as_it_was(world: EmbeddedCluster, tmp_path: Path) -> None:
+    with terminal(world, tmp_path, "groups", "watch", "--interval", "1h") as screen:
+        screen.until("world-reports")
+        screen.process.kill(signal.SIGTERM)
+        assert screen.end() == 128 + signal.SIGTERM
+    assert "\x1b[?1049l" in screen.raw
+    assert "\x1b[?25h" in screen.raw
+
+
+def test_a_dumb_terminal_gets_lines(world: EmbeddedCluster, tmp_path: Path) -> None:
+    arguments = ("groups", "watch", "world-reports", "--count", "2", "--interval", "10ms")
+    with terminal(world, tmp_path, *arguments, TERM="dumb") as screen:
+        assert screen.end() == 0
+    assert "\x1b" not in screen.raw
+    assert screen.raw.count("world-reports") == 4
 
 
 def test_hostile_names_stay_inside_their_cells(world: EmbeddedCluster, tmp_path: Path) -> None:

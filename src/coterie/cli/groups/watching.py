@@ -17,7 +17,7 @@ from coterie.cli.connection import Target
 from coterie.cli.options import connected, duration, in_units, listed
 from coterie.cli.output import Column, Format, Listing, iso
 from coterie.cli.selection import GroupRow, Missing, Selection, selected
-from coterie.cli.terminal import flush, is_terminal
+from coterie.cli.terminal import flush, is_screen, is_terminal
 
 if TYPE_CHECKING:
     from coterie.client.admin import AdminClient
@@ -227,7 +227,7 @@ def watch(*, selection: Selection, interval: float, count: int | None, form: For
     listing = WATCHED_PARTITIONS if one else WATCHED_GROUPS
     sample = Sampler(selection, partitions=one)
     rounds = _Rounds(interval, count)
-    if is_terminal(sys.stdout) and is_terminal(sys.stdin) and form.name in ("table", "wide"):
+    if is_screen(sys.stdout) and is_terminal(sys.stdin) and form.name in ("table", "wide"):
         from coterie.cli.live import Screen, draw  # noqa: PLC0415 - rich is for terminals
 
         title = f"coterie groups watch {selection.in_words()}".strip()
