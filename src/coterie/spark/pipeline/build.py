@@ -15,12 +15,9 @@ from coterie.spark.marts import MARTS
 from coterie.spark.pipeline.frames import read_table, replace_mart
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.store import TableStore, Transaction
-from coterie.spark.pipeline.tables import RAW, RawTable
+from coterie.spark.pipeline.tables import MART_VERSION, RAW, RawTable
 
-__all__ = ["MART_VERSION", "build", "newest_moment"]
-
-#: Grows when a mart's columns change; `build` replaces what is older.
-MART_VERSION = 1
+__all__ = ["build", "newest_moment"]
 
 
 def build(

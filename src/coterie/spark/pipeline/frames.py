@@ -5,6 +5,7 @@ Called by every step that has a Spark session.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,9 +17,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from coterie.errors import CoterieError
+from coterie.spark.marts import MARTS
 from coterie.spark.pipeline.store import TableStore, Transaction
 from coterie.spark.pipeline.tables import RAW, RawTable
-from coterie.spark.pipeline.versions import check_version
+from coterie.spark.pipeline.versions import check_mart, check_version
 
 __all__ = ["append_raw", "read_table", "register_views", "replace_mart", "spark_schema"]
 
@@ -90,13 +92,8 @@ def read_table(spark: SparkSession, store: TableStore, name: str) -> DataFrame:
     table = RAW.get(name)
     paths = store.paths(name)
     if table is None:
-        if store.manifest(name) is None:
-            there = ", ".join(store.tables) or "none"
-            raise CoterieError(
-                f"there is no table {name!r} in {store.root}; there are {there}"
-                " (`coterie pipeline build` makes the marts)"
-            )
-        return spark.read.parquet(*paths)
+        check_mart(store, name)
+        return spark.read.schema(MARTS[name].schema).parquet(*paths)
     check_version(store, table)
     schema = spark_schema(table.schema)
     if not paths:
@@ -104,9 +101,10 @@ def read_table(spark: SparkSession, store: TableStore, name: str) -> DataFrame:
     return spark.read.schema(schema).parquet(*paths)
 
 
-def register_views(spark: SparkSession, store: TableStore) -> list[str]:
-    """A view for every table, so that SQL may name it; their names."""
-    names = sorted({*RAW, *store.tables})
+def register_views(spark: SparkSession, store: TableStore, text: str) -> list[str]:
+    """Views for the tables that are named in some SQL; the names of all that could be."""
+    names = sorted({*RAW, *(name for name in store.tables if name in MARTS)})
     for name in names:
-        read_table(spark, store, name).createOrReplaceTempView(name)
+        if re.search(rf"\b{name}\b", text, re.IGNORECASE):
+            read_table(spark, store, name).createOrReplaceTempView(name)
     return names

@@ -23,7 +23,7 @@ def run_query(
 ) -> tuple[list[str], list[Sequence[object]]]:
     """Column names and rows. Values come in by `:name`, never by pasting them into the text."""
     store.must_exist()
-    names = register_views(spark, store)
+    names = register_views(spark, store, text)
     try:
         frame = spark.sql(text, args=dict(parameters or {}))
         if limit is not None:

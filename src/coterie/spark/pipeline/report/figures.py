@@ -69,7 +69,7 @@ FIGURES: Final = tuple(
 
 def answers(spark: SparkSession, store: TableStore) -> dict[str, Answer]:
     """Ask every question."""
-    register_views(spark, store)
+    register_views(spark, store, " ".join(figure.sql for figure in FIGURES))
     return {figure.name: _answer(spark, figure) for figure in FIGURES}
 
 

@@ -1,0 +1,114 @@
+"""Cold start: from a new process to the first row of our source, by our session and by a plain one.
+
+Both read the same segment files on `local[2]`. The archive of classes is made before the first round, as the
+first run of a user makes it for all later ones. `python -m bench.spark_cold` shows where the time goes.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from bench.commit_log import write_disk
+from bench.harness import Measurement, Round, must_equal
+from coterie.spark.pipeline.startup import prepare
+
+__all__ = ["measurements"]
+
+#: At most half of plain PySpark's time.
+GOAL: Final = 2.0
+_ROUNDS: Final = 3
+_DUMP_SECONDS: Final = 120.0
+
+_READ: Final = """
+def told(spark):
+    seen["session"] = time.time() - begin
+    row = spark.read.format("coterie").option("segments", sys.argv[2]).load("commits").first()
+    seen["first row"] = time.time() - begin
+    print(json.dumps({"steps": seen, "row": row.asDict()}, default=str), flush=True)
+"""
+_HEAD: Final = f"""
+import json, sys, time
+begin = float(sys.argv[1])
+seen = {{"python": time.time() - begin}}
+{_READ}
+"""
+_OURS: Final = f"""{_HEAD}
+from coterie.spark.pipeline.progress import Progress
+from coterie.spark.pipeline.session import pipeline_session
+with pipeline_session(Progress(quiet=True), master="local[2]") as spark:
+    told(spark)
+"""
+_PLAIN: Final = f"""{_HEAD}
+import os
+os.environ["PYSPARK_PYTHON"] = sys.executable
+from pyspark.sql import SparkSession
+told(SparkSession.builder.master("local[2]").getOrCreate())
+"""
+
+
+def measurements(*, records: int = 10_000) -> Iterator[Measurement]:
+    """Seconds from the start of the process to the first row."""
+    with tempfile.TemporaryDirectory(prefix="coterie-bench-") as home:
+        write_disk(Path(home), records, 6)
+        _make_archive(home)
+        yield Measurement(
+            name="spark.cold_first_row",
+            ours=_first_row(_OURS, home),
+            peers={"plain pyspark": _first_row(_PLAIN, home)},
+            goal=GOAL,
+            agree=lambda: must_equal("row", _run(_OURS, home)["row"], _run(_PLAIN, home)["row"]),
+            unit="s",
+            max_rounds=_ROUNDS,
+        )
+
+
+def _first_row(code: str, segments: str) -> Round:
+    def one_round() -> float:
+        return float(_run(code, segments)["steps"]["first row"])
+
+    return one_round
+
+
+def _run(code: str, segments: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(time.time()), segments],
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _make_archive(segments: str) -> None:
+    """Run until the archive is there: the JVM writes it after its program has ended."""
+    deadline = time.monotonic() + _DUMP_SECONDS
+    while not prepare(local=True).is_proven and time.monotonic() < deadline:
+        _run(_OURS, segments)
+        time.sleep(5)
+
+
+def main() -> None:
+    """Print the steps of one start of each."""
+    with tempfile.TemporaryDirectory(prefix="coterie-bench-") as home:
+        write_disk(Path(home), 10_000, 6)
+        _make_archive(home)
+        for name, code in (("ours", _OURS), ("plain pyspark", _PLAIN)):
+            steps = min(
+                (_run(code, home)["steps"] for _ in range(_ROUNDS)), key=lambda s: s["first row"]
+            )
+            at = 0.0
+            for step, until in steps.items():
+                print(f"{name:<14} {step:<10} {until - at:6.2f} s   (at {until:.2f} s)")
+                at = until
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""The pipeline on a simulated fleet: tables, marts, report, SQL and plan; each of them the same again.
+
+The fleet has hostile names: formulas, quotes, markup, separators.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+from coterie.plans.model import load_plan
+from coterie.simulation import simulate
+from coterie.spark.command import command
+from coterie.spark.marts import MARTS
+from coterie.spark.pipeline.frames import read_table
+from coterie.spark.pipeline.output import plain
+from coterie.spark.pipeline.query import run_query
+from coterie.spark.pipeline.report.figures import FIGURES
+from coterie.spark.pipeline.store import TableStore
+from coterie.spark.pipeline.tables import RAW
+
+
+def pipeline(*arguments: str | Path) -> Result:
+    """Run the command in this process, on the session that the tests have."""
+    return CliRunner().invoke(command, [str(each) for each in arguments], catch_exceptions=False)
+
+
+class Made(NamedTuple):
+    segments: Path
+    out: Path
+    said: str
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    home = tmp_path_factory.mktemp("pipeline")
+    simulate(home / "segments", groups=30, hours=3, seed=3, partitions=6)
+    done = pipeline("run", "--segments", home / "segments", "--out", home / "out")
+    assert done.exit_code == 0, done.output
+    return Made(home / "segments", home / "out", done.output)
+
+
+def everything(spark: SparkSession, out: Path) -> dict[str, list[str]]:
+    """All rows of all tables, in an order of their own."""
+    store = TableStore(out)
+    return {
+        name: sorted(
+            json.dumps(plain(row.asDict(recursive=True)))
+            for row in read_table(spark, store, name).collect()
+        )
+        for name in store.tables
+    }
+
+
+def test_run_makes_all_tables_and_a_report(made: Made) -> None:
+    store = TableStore(made.out)
+    assert set(store.tables) >= {"commits", "group_events", "end_offsets", *MARTS}
+    rows = {name: manifest.rows for name in MARTS if (manifest := store.manifest(name)) is not None}
+    assert 25 <= rows["group_summary"] <= 30  # a group may have expired
+    assert min(rows["rebalances"], rows["lag"], rows["commit_rates"]) > 0
+    assert (made.out / "report" / "report.html").exists()
+    for words in ("end offsets:", "log:", "marts:", "report: "):
+        assert words in made.said
+
+
+def test_a_day_is_a_handful_of_files(made: Made) -> None:
+    store = TableStore(made.out)
+    for name in store.tables:
+        manifest = store.manifest(name)
+        assert manifest is not None
+        days = {file.day for file in manifest.files}
+        assert len(manifest.files) <= max(1, len(days)), name
+
+
+def test_a_second_run_changes_nothing(spark: SparkSession, made: Made) -> None:
+    before = everything(spark, made.out)
+    done = pipeline("run", "--segments", made.segments, "--out", made.out)
+    assert "log: nothing new" in done.output
+    assert everything(spark, made.out) == before
+    done = pipeline("compact", "--out", made.out)
+    assert (done.exit_code, done.output) == (0, "nothing to do\n")
+
+
+def test_the_report_is_what_the_tables_say(spark: SparkSession, made: Made) -> None:
+    document = json.loads((made.out / "report" / "report.json").read_text())
+    store = TableStore(made.out)
+    assert list(document["figures"]) == [figure.name for figure in FIGURES]
+    for name, figure in document["figures"].items():
+        names, rows = run_query(spark, store, figure["sql"])
+        assert figure["columns"] == names, name
+        assert figure["rows"] == [dict(zip(names, map(plain, row), strict=True)) for row in rows], (
+            name
+        )
+    total = store.manifest("rebalances")
+    assert total is not None
+    shown = sum(row["rebalances"] for row in document["figures"]["rebalances_by_hour"]["rows"])
+    assert 0 < shown <= total.rows
+    html = (made.out / "report" / "report.html").read_text()
+    for row in document["figures"]["stale_groups"]["rows"]:
+        assert escape(row["group_id"]).replace("&#x27;", "&#39;").replace("&quot;", "&#34;") in html
+
+
+def test_hostile_names_stay_names(spark: SparkSession, made: Made) -> None:
+    names, rows = run_query(spark, TableStore(made.out), "SELECT group_id FROM group_summary")
+    assert names == ["group_id"]
+    hostile = [str(name) for (name,) in rows if set(str(name)) & set("<='\"\t")]
+    assert hostile
+    html = (made.out / "report" / "report.html").read_text()
+    assert not [name for name in hostile if "<" in name and name in html]
+    name = next(name for name in hostile if "'" in name)
+    bound = "SELECT group_id FROM group_summary WHERE group_id = :name"
+    done = pipeline("sql", bound, "--param", f"name={name}", "-o", "json", "--out", made.out)
+    assert json.loads(done.stdout) == [{"group_id": name}]
+    query = "SELECT group_id FROM group_summary ORDER BY group_id"
+    table = list(
+        csv.reader(io.StringIO(pipeline("sql", query, "-o", "csv", "--out", made.out).stdout))
+    )
+    assert len(table) > 25
+    assert not [cell for (cell,) in table if cell.startswith(("=", "+", "-", "@"))]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT * FROM nowhere", "There are: assignments, commit"),
+        ("SELEC 1", "Syntax error"),
+        ("SELECT nothing FROM lag", "nothing"),
+        ("SELECT 1/0", "Division by zero"),
+    ],
+)
+def test_a_wrong_query_is_a_sentence(made: Made, query: str, said: str) -> None:
+    done = CliRunner().invoke(command, ["sql", query, "--out", str(made.out)])
+    assert done.exit_code == 1
+    text = str(done.exception)
+    assert said.lower() in text.lower()
+    assert "\n" not in text
+    assert "Traceback" not in text
+
+
+def test_stale_groups_are_a_plan(spark: SparkSession, made: Made, tmp_path: Path) -> None:
+    done = pipeline("plan", "--out", made.out, "--to", tmp_path / "plan.json")
+    assert done.exit_code == 0, done.output
+    plan = load_plan(tmp_path / "plan.json")
+    stale = read_table(spark, TableStore(made.out), "stale_groups")
+    assert plan.action == "delete_groups"
+    assert sorted(each.group for each in plan.groups) == sorted(r.group_id for r in stale.collect())
+
+
+def test_every_table_can_be_asked_also_one_without_rows(spark: SparkSession, made: Made) -> None:
+    names = [*RAW, *MARTS]
+    counts = ", ".join(f"(SELECT count(*) FROM {name}) AS {name}" for name in names)
+    found, rows = run_query(spark, TableStore(made.out), f"SELECT {counts}")
+    assert found == names
+    assert dict(zip(names, rows[0], strict=True))["groups"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["run", "--out", "x"], 2, "say where: --bootstrap-server HOST:PORT, or --segments DIR"),
+        (["run", "--out", "x", "--segments", "y", "--bootstrap-server", "a:1"], 2, "exclude each"),
+        (["report", "--out", "nothing"], 1, "there are no tables in"),
+        (["run", "--segments", "nothing", "--out", "x"], 1, "there is no directory"),
+        (["compact", "--out", "x", "--retention", "soon"], 2, "is no time"),
+        (["sql", "SELECT 1", "--param", "x", "--out", "x"], 2, "is not NAME=VALUE"),
+    ],
+)
+def test_wrong_usage_is_told_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, said: str
+) -> None:
+    def none(*_: Any, **__: Any) -> Any:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("coterie.spark.pipeline.steps.pipeline_session", none)
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == code
+    assert said in f"{done.output} {done.exception}"

@@ -1,0 +1,184 @@
+"""ingest: every record of the log once, whatever happens in between; what cannot be read is kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from coterie.datasets.schemas import schema
+from coterie.errors import CoterieError
+from coterie.protocol.records import RecordBatch
+from coterie.protocol.records.batch import TRANSACTIONAL_FLAG_MASK
+from coterie.protocol.records.control import ControlRecordType, control_batch
+from coterie.spark.pipeline.end_offsets import import_end_offsets
+from coterie.spark.pipeline.ingest import ingest
+from coterie.spark.pipeline.origin import Bounds, SegmentOrigin
+from coterie.spark.pipeline.store import TableStore
+from tests.kit.offsets_log import batch_of, commit, write_segment
+from tests.unit.spark.tables import rows_of
+
+
+@dataclass
+class Cut:
+    """Segment files of which only a part is there yet, or of which a partition fails."""
+
+    whole: SegmentOrigin
+    ends: Mapping[int, int] = field(default_factory=dict)
+    failing: Mapping[int, str] = field(default_factory=dict)
+    identity: str = "segment files"
+
+    def bounds(self) -> Bounds:
+        known = self.whole.bounds().partitions
+        return Bounds(
+            {
+                n: (a, min(z, self.ends.get(n, z)))
+                for n, (a, z) in known.items()
+                if n not in self.failing
+            },
+            self.failing,
+        )
+
+    def frame(self, *arguments: Any, **named: Any) -> DataFrame:
+        return self.whole.frame(*arguments, **named)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Three partitions with commits; one of them has a record that nobody can read."""
+    root = tmp_path / "segments"
+    for partition in range(3):
+        batches = [batch_of([commit(), commit()], offset) for offset in (0, 2, 4)]
+        write_segment(root, partition, b"".join(batches))
+    bad = (b"\x00\x01garbage", b"\x00\x09=cmd()")
+    write_segment(root, 1, batch_of([bad], 6), base_offset=6)
+    return root
+
+
+def places(store: TableStore, table: str = "commits") -> list[tuple[int, int]]:
+    return sorted((row["partition"], row["offset"]) for row in rows_of(store, table))
+
+
+EVERYTHING = [(partition, offset) for partition in range(3) for offset in range(6)]
+
+
+def test_every_record_once_and_the_rest_in_quarantine(
+    spark: SparkSession, log: Path, tmp_path: Path
+) -> None:
+    store = TableStore(tmp_path / "out")
+    done = ingest(spark, store, SegmentOrigin(log))
+    assert (done.rows["commits"], done.rows["quarantine"], done.partitions) == (18, 1, 3)
+    assert places(store) == EVERYTHING
+    [bad] = rows_of(store, "quarantine")
+    assert (bad["partition"], bad["offset"], bad["value"]) == (1, 6, b"\x00\x09=cmd()")
+    assert bad["reason"]
+    again = ingest(spark, store, SegmentOrigin(log))
+    assert (again.records, again.rows) == (0, {})
+    assert places(store) == EVERYTHING
+
+
+def test_in_pieces_with_a_partition_that_fails(
+    spark: SparkSession, log: Path, tmp_path: Path
+) -> None:
+    """What could not be read is told and read the next time; nothing is lost, nothing is there twice."""
+    store = TableStore(tmp_path / "out")
+    whole = SegmentOrigin(log)
+    first = ingest(spark, store, Cut(whole, {0: 2}, {2: "leader not available"}))
+    assert first.failures == {2: "leader not available"}
+    assert places(store) == EVERYTHING[:2] + EVERYTHING[6:12]
+    ingest(spark, store, whole)
+    assert places(store) == EVERYTHING
+    assert len(rows_of(store, "quarantine")) == 1
+    # A file per day and run, however many partitions and tasks there were.
+    manifest = store.manifest("commits")
+    assert manifest is not None
+    assert len(manifest.files) == 2
+
+
+def test_a_killed_ingest_is_as_if_it_had_never_begun(
+    spark: SparkSession, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = TableStore(tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr("coterie.spark.pipeline.store.save", _killed)
+        with pytest.raises(SystemExit):
+            ingest(spark, store, SegmentOrigin(log))
+    assert store.tables == []
+    assert list((tmp_path / "out").rglob("*.parquet"))
+    ingest(spark, store, SegmentOrigin(log))
+    assert places(store) == EVERYTHING
+    named = {path for table in store.tables for path in store.paths(table)}
+    assert {str(path) for path in (tmp_path / "out").rglob("*.parquet")} == named
+
+
+def _killed(*_: object) -> None:
+    raise SystemExit(137)
+
+
+def test_an_open_transaction_holds_its_partition_back(spark: SparkSession, tmp_path: Path) -> None:
+    root = tmp_path / "segments"
+    like = RecordBatch(attributes=TRANSACTIONAL_FLAG_MASK, producer_id=7, producer_epoch=0)
+    write_segment(root, 0, batch_of([commit()], 0) + batch_of([commit()], 1, like=like))
+    write_segment(root, 1, batch_of([commit()], 0))
+    store = TableStore(tmp_path / "out")
+    done = ingest(spark, store, SegmentOrigin(root))
+    assert done.waiting == {0: 1}
+    assert places(store) == [(0, 0), (1, 0)]
+    end = control_batch(
+        ControlRecordType.COMMIT, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=1
+    ).encode()
+    write_segment(root, 0, (2).to_bytes(8, "big") + end[8:], base_offset=2)
+    assert ingest(spark, store, SegmentOrigin(root)).waiting == {}
+    assert [
+        (r["offset"], r["outcome"]) for r in rows_of(store, "commits") if r["partition"] == 0
+    ] == [
+        (0, None),
+        (1, "committed"),
+    ]
+
+
+def test_logs_of_two_clusters_do_not_meet(spark: SparkSession, log: Path, tmp_path: Path) -> None:
+    store = TableStore(tmp_path / "out")
+    ingest(spark, store, SegmentOrigin(log))
+    other = Cut(SegmentOrigin(log), identity="cluster abc")
+    with pytest.raises(CoterieError, match="holds the log of segment files, this is cluster abc"):
+        ingest(spark, store, other)
+    with pytest.raises(CoterieError, match="ends at offset 2, but was read up to 6"):
+        ingest(spark, store, Cut(SegmentOrigin(log), {0: 2}))
+
+
+def test_a_table_of_another_schema_is_refused_before_anything_is_read(
+    spark: SparkSession, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = TableStore(tmp_path / "out")
+    ingest(spark, store, SegmentOrigin(log))
+    path = store.root / store.catalog.tables["commits"]
+    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 2'))
+    with pytest.raises(CoterieError, match="has schema version 2, this Coterie knows 1"):
+        ingest(spark, TableStore(store.root), SegmentOrigin(log))
+
+
+def test_histories_of_end_offsets_are_taken_once(tmp_path: Path) -> None:
+    rows = [
+        {"taken_at": datetime(2026, 3, day, tzinfo=UTC), "topic": "t", "partition": 0,
+         "log_start": 0, "log_end": day}
+        for day in (1, 1, 2)
+    ]  # fmt: skip
+    history = tmp_path / "segments" / "end_offsets"
+    history.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema("end_offsets")), history / "a.parquet")
+    store = TableStore(tmp_path / "out")
+    assert import_end_offsets(store, tmp_path / "segments") == 3
+    (history / "a.parquet").rename(history / "renamed.parquet")
+    assert import_end_offsets(store, tmp_path / "segments") == 0
+    assert [row["log_end"] for row in rows_of(store)] == [1, 1, 2]
+    pq.write_table(pa.table({"topic": ["t"]}), history / "b.parquet")
+    with pytest.raises(CoterieError, match=r"b\.parquet is no history of end offsets"):
+        import_end_offsets(store, tmp_path / "segments")
