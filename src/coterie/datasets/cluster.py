@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -11,16 +11,11 @@ from coterie.client import AdminClient
 from coterie.client.blocking import BlockingAdminClient
 from coterie.client.results import TopicPartition
 from coterie.datasets.chunks import Chunk, parse
-from coterie.datasets.log import LogRange, LogSlice
+from coterie.datasets.log import LogRange, LogSlice, cut
 from coterie.datasets.segments import TOPIC
 from coterie.errors import UnknownTopicOrPartition
 
 __all__ = ["ClusterSource"]
-
-#: A commit takes about so many bytes in the log. Kafka tells offsets, not sizes.
-_BYTES_PER_OFFSET: Final = 100
-#: A slice of a large partition: some seconds of work for one task.
-_OFFSETS_PER_SLICE: Final = 1_000_000
 
 
 class ClusterSource(msgspec.Struct, frozen=True):
@@ -55,7 +50,7 @@ class ClusterSource(msgspec.Struct, frozen=True):
         slices: list[LogSlice] = []
         for each in partitions:
             start, stop = wanted.cut(each.partition, starts[each], ends[each])
-            slices += _cut(each.partition, start, min(stop or 0, ends[each]))
+            slices += cut(each.partition, start, min(stop or 0, ends[each]))
         return slices
 
     def chunks(self, slices: Sequence[LogSlice]) -> Iterator[Chunk]:
@@ -86,12 +81,6 @@ def _offsets(
     admin: BlockingAdminClient, partitions: Iterable[TopicPartition], at: Any
 ) -> dict[TopicPartition, int]:
     return {key: each.offset for key, each in admin.log_offsets(partitions, at).unwrap().items()}
-
-
-def _cut(partition: int, start: int, stop: int) -> Iterator[LogSlice]:
-    for first in range(start, stop, _OFFSETS_PER_SLICE):
-        behind = min(first + _OFFSETS_PER_SLICE, stop)
-        yield LogSlice(partition, first, behind, (behind - first) * _BYTES_PER_OFFSET)
 
 
 def _turns(slices: Sequence[LogSlice]) -> Iterator[dict[int, LogSlice]]:

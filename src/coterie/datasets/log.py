@@ -24,10 +24,24 @@ from coterie.datasets.selection import Selection
 from coterie.errors import InvalidArgument
 from coterie.protocol.records.columns import Int64s
 
-__all__ = ["LogQuery", "LogRange", "LogSlice", "LogSource", "SegmentSource", "packed", "read_log"]
+__all__ = [
+    "BYTES_PER_OFFSET",
+    "LogQuery",
+    "LogRange",
+    "LogSlice",
+    "LogSource",
+    "SegmentSource",
+    "cut",
+    "packed",
+    "read_log",
+]
 
 #: Rows of one record batch at most: more make nothing faster, and cost memory on both sides.
 _MOST_ROWS: Final = 1 << 16
+#: A commit takes about so many bytes in the log. Kafka tells offsets, not sizes.
+BYTES_PER_OFFSET: Final = 100
+#: A slice of a large partition: a second of work for one task.
+_OFFSETS_PER_SLICE: Final = 1_000_000
 
 
 class LogSlice(msgspec.Struct, frozen=True):
@@ -125,6 +139,13 @@ class SegmentSource(msgspec.Struct, frozen=True):
 
     def look_ahead(self, partition: int, offset: int) -> Iterator[Chunk]:
         yield from read_files(self.partitions[partition], offset)
+
+
+def cut(partition: int, start: int, stop: int) -> Iterator[LogSlice]:
+    """A span of offsets as slices that are not too large for a task."""
+    for first in range(start, stop, _OFFSETS_PER_SLICE):
+        behind = min(first + _OFFSETS_PER_SLICE, stop)
+        yield LogSlice(partition, first, behind, (behind - first) * BYTES_PER_OFFSET)
 
 
 def packed(slices: Sequence[LogSlice], most: int) -> list[tuple[LogSlice, ...]]:

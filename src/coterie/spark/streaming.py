@@ -7,7 +7,6 @@ transactions are decided are read, so that each commit has its outcome when it c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -19,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from coterie.datasets.log import LogRange, LogSlice, packed, read_log
+from coterie.datasets.log import BYTES_PER_OFFSET, LogSlice, cut, packed, read_log
 from coterie.errors import CoterieError
 from coterie.spark.errors import told_in_one_line
 from coterie.spark.options import SourceOptions
@@ -27,9 +26,6 @@ from coterie.spark.options import SourceOptions
 __all__ = ["CoterieStreamReader", "exact"]
 
 Offsets = dict[str, int]
-
-#: A commit takes about so many bytes.
-_BYTES_PER_OFFSET: Final = 100
 
 
 class StreamPartition(InputPartition):
@@ -98,7 +94,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             most = limit.max_rows
         elif isinstance(limit, ReadMaxBytes):
-            most = max(1, limit.max_bytes // _BYTES_PER_OFFSET)
+            most = max(1, limit.max_bytes // BYTES_PER_OFFSET)
         return _limited(start, ends, most)
 
     def _refuse_loss(self, start: Offsets, ends: Offsets) -> None:
@@ -112,17 +108,9 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @told_in_one_line
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
-        spans = {
-            int(key): (start.get(key, 0), stop)
-            for key, stop in end.items()
-            if stop > start.get(key, 0)
-        }
-        wanted = LogRange(
-            starting={number: first for number, (first, _) in spans.items()},
-            ending={number: stop for number, (_, stop) in spans.items()},
-            partitions=frozenset(spans),
-        )
-        slices = self._options.source.slices(wanted) if spans else []
+        slices = [
+            each for key, stop in end.items() for each in cut(int(key), start.get(key, 0), stop)
+        ]
         return [StreamPartition(each) for each in packed(slices, self._options.bytes_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,1 @@
+"""Programs that tests submit to a Spark of their own."""
