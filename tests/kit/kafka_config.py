@@ -55,7 +55,7 @@ def broker_properties(
     log_dir: Path,
     config: Mapping[str, str],
     *,
-    listeners: Mapping[str, str],
+    listeners: Mapping[str, str] | None = None,
 ) -> str:
     """One broker's server.properties. config is laid over the kit's own values; listeners are more of
     them than the one in plain text, name to security protocol."""
@@ -65,7 +65,7 @@ def broker_properties(
         properties |= _kraft(node_id, ports)
     else:
         properties |= _zookeeper_client(node_id, ports)
-    for name, protocol in listeners.items():
+    for name, protocol in (listeners or {}).items():
         address = f"{name}://{HOST}:{ports.extra[name]}"
         for setting in ("listeners", "advertised.listeners"):
             properties[setting] += f",{address}"
