@@ -13,6 +13,8 @@ from pyspark.sql import functions as F
 __all__ = ["epochs"]
 
 _KEYS = ["group_id", "epoch_offset"]
+#: Kafka 4.3 makes a group with epoch 1 and counts on before it writes.
+_FIRST_EPOCH = 2
 
 
 def epochs(group_events: DataFrame) -> DataFrame:
@@ -145,10 +147,13 @@ def _as_rebalances(found: DataFrame) -> DataFrame:
     )
     replaced = F.size(joined) - F.size(fresh)
     churned = (F.size(fresh) > 0) | (F.size(left) > replaced)
-    begins = F.col("previous_generation").isNull() & (F.col("generation") > 1)
+    begins = F.col("previous_generation").isNull() & (F.col("generation") > _FIRST_EPOCH)
     resubscribed = F.coalesce("resubscribed", F.lit(False))
-    # An epoch that no member asked for comes from the topics: they are the only other reason (KIP-848).
-    by_topics = ~churned & ~resubscribed & (replaced == 0) & ~begins
+    # An epoch that no member asked for comes from the topics: they are the only other reason (KIP-848). In a
+    # share group it follows once the state of new partitions has been set up (KIP-932).
+    by_members = churned | resubscribed | (replaced > 0)
+    shares = F.col("group_type") == "share"
+    by_topics = ~by_members & ~shares & ~begins
     flags = F.array(
         F.when(churned, F.lit("member_churn")),
         F.when(resubscribed, F.lit("subscription_change")),
@@ -156,7 +161,10 @@ def _as_rebalances(found: DataFrame) -> DataFrame:
         F.when(replaced > 0, F.lit("static_restart")),
     )
     moved = F.coalesce("partitions_moved", F.lit(0))
-    gap = F.col("generation") - F.coalesce("previous_generation", F.lit(0)) - 1
+    gap = F.when(
+        F.col("previous_generation").isNotNull(),
+        F.col("generation") - F.col("previous_generation") - 1,
+    )
     old = F.col("partitions") - F.coalesce("new_places", F.lit(0))
     in_order = (
         Window.partitionBy("group_id")
@@ -180,6 +188,7 @@ def _as_rebalances(found: DataFrame) -> DataFrame:
         F.when(~begins & (old > 0), 1 - moved / old).alias("stickiness"),
         F.lit(True).alias("rebalanced"),
         F.when(~begins, F.greatest(gap, F.lit(0))).alias("hidden_before"),
+        (shares & ~by_members).alias("may_follow"),
         begins.alias("history_begins"),
         F.array_compact(flags).alias("changes"),
     )

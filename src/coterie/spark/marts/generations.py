@@ -42,7 +42,31 @@ def generations(group_events: DataFrame) -> DataFrame:
     pairs = pairs.where(~F.col("tombstone")).withColumn(
         "before", F.when(~F.col("before.tombstone"), F.col("before"))
     )
-    return _diff(pairs.where(_is_event()))
+    keys = ["group_id", "partition", "offset"]
+    return _diff(pairs.where(_is_event()).join(_growth(records), keys, "left"))
+
+
+def _growth(records: DataFrame) -> DataFrame:
+    """Records in which a topic has a higher partition than it ever had before.
+
+    Not simply another set of partitions than before: a cooperative rebalance takes partitions away in one
+    generation and hands them out in the next (KIP-429).
+    """
+    given = (
+        records.select(
+            "group_id", "partition", "offset", F.explode("members.assignment").alias("given")
+        )
+        .select("*", F.explode("given").alias("one"))
+        .groupBy("group_id", "partition", "offset", F.col("one.topic").alias("topic"))
+        .agg(F.max(F.array_max("one.partitions")).alias("highest"))
+    )
+    earlier = (
+        Window.partitionBy("group_id", "topic")
+        .orderBy("partition", "offset")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    grown = given.withColumn("grown", F.col("highest") > F.max("highest").over(earlier))
+    return grown.where("grown").select("group_id", "partition", "offset", "grown").distinct()
 
 
 def _is_event() -> Column:
@@ -76,8 +100,6 @@ def _diff(pairs: DataFrame) -> DataFrame:
         _places("earlier", owner=False).alias("old_places"),
         _places("members", owner=True).alias("owned"),
         _places("earlier", owner=True).alias("old_owned"),
-        _topics("members").alias("topics"),
-        _topics("earlier").alias("old_topics"),
     )
     common = F.size(F.array_intersect("places", "old_places"))
     kept = F.size(F.array_intersect("owned", "old_owned"))
@@ -90,7 +112,9 @@ def _diff(pairs: DataFrame) -> DataFrame:
         F.col("before.generation").alias("previous_generation"),
         F.col("partition").alias("log_partition"),
         F.col("offset").alias("log_offset"),
-        F.coalesce("state_timestamp", "timestamp").alias("started_at"),
+        F.when(rebalanced, F.coalesce("state_timestamp", "timestamp"))
+        .otherwise(F.col("timestamp"))
+        .alias("started_at"),
         F.col("timestamp").alias("completed_at"),
         F.size("members").alias("members"),
         F.when(known, people(F.col("members"), F.col("old_ids"))).alias("joined"),
@@ -105,6 +129,8 @@ def _diff(pairs: DataFrame) -> DataFrame:
         rebalanced.alias("rebalanced"),
         _hidden().alias("hidden_before"),
         "history_begins",
+        # What one generation took away, the next hands out: the second step of a cooperative rebalance.
+        (known & (common < F.greatest(F.size("places"), F.size("old_places")))).alias("may_follow"),
         F.when(known, _changes())
         .otherwise(F.expr("cast(array() as array<string>)"))
         .alias("changes"),
@@ -132,17 +158,10 @@ def _changes() -> Column:
             F.col("old_names"), F.split_part(each, F.lit(_BAR), F.lit(1))
         ),
     )
-    stayed = F.array_intersect("topics", "old_topics")
-    differing = F.array_union(
-        F.array_except("places", "old_places"), F.array_except("old_places", "places")
-    )
-    grown = F.exists(
-        differing, lambda each: F.array_contains(stayed, F.split_part(each, F.lit(_BAR), F.lit(1)))
-    )
     flags = F.array(
         F.when(came | went, F.lit("member_churn")),
         F.when(resubscribed, F.lit("subscription_change")),
-        F.when(grown & (F.size("members") > 0), F.lit("partition_count_change")),
+        F.when(F.col("grown"), F.lit("partition_count_change")),
         F.when(replaced, F.lit("static_restart")),
     )
     return F.array_compact(flags)
@@ -200,16 +219,6 @@ def _places(members: str, *, owner: bool) -> Column:
         return F.flatten(F.transform(given, lambda each: of_topic(member, each)))
 
     return F.flatten(F.transform(members, of_member))
-
-
-def _topics(members: str) -> Column:
-    """The topics of which partitions are assigned."""
-
-    def of_member(member: Column) -> Column:
-        given = F.coalesce(member["assignment"], F.expr(_NO_ASSIGNMENT))
-        return F.transform(given, lambda each: each["topic"])
-
-    return F.array_distinct(F.flatten(F.transform(members, of_member)))
 
 
 _NO_ASSIGNMENT = "cast(array() as array<struct<topic:string,partitions:array<int>>>)"

@@ -26,12 +26,12 @@ REBALANCES = (
     MartColumn("previous_generation", "int", "The one recorded before; null if there is none."),
     MartColumn("started_at", "timestamp", "Classic: when all had joined. Else: the new epoch."),
     MartColumn("completed_at", "timestamp", "When the assignment was written, or all had it."),
-    MartColumn("duration_seconds", "double", "Between the two; null while it is under way."),
+    MartColumn("duration_seconds", "double", "Between the two; null for a static restart."),
     MartColumn("members", "int", "Members afterwards."),
     MartColumn("joined", _PEOPLE, "Members that are new; null if not known."),
     MartColumn("left", _PEOPLE, "Members that went; null if not known."),
     MartColumn("leader_id", "string", "Member id of a classic group's leader."),
-    MartColumn("leader_changed", "boolean", "Whether another member leads now."),
+    MartColumn("leader_changed", "boolean", "Whether the leader has another member id now."),
     MartColumn("partitions", "int", "Partitions assigned afterwards."),
     MartColumn("partitions_moved", "int", "Partitions that went from one member to another."),
     MartColumn("stickiness", "double", "Share of the partitions that stayed with their member."),
@@ -42,6 +42,7 @@ REBALANCES = (
         " `coordinator_move` or `unknown`.",
     ),
     MartColumn("changes", "array<string>", "All causes of which there are signs."),
+    MartColumn("follow_up", "boolean", "Second step of one that came before; it has its cause."),
     MartColumn("rebalanced", "boolean", "False for a static restart, which stops nobody."),
     MartColumn("hidden_before", "int", "Generations in between that left no record."),
     MartColumn("storm", "boolean", "Whether it is one of many within minutes."),
@@ -78,7 +79,9 @@ def _with_causes(found: DataFrame) -> DataFrame:
     When a coordinator moves, members of some clients rejoin although nothing has changed. Alone that could
     have any reason; but a move does it to groups of the same partition of the log at the same time.
     """
-    unchanged = (F.size("changes") == 0) & F.col("rebalanced") & ~F.col("history_begins")
+    silent = (F.size("changes") == 0) & F.col("rebalanced") & ~F.col("history_begins")
+    found = found.withColumn("follow_up", silent & F.col("may_follow"))
+    unchanged = silent & ~F.col("follow_up")
     regressed = F.coalesce(F.col("generation") < F.col("previous_generation"), F.lit(False))
     near = (
         Window.partitionBy("log_partition")
@@ -91,7 +94,14 @@ def _with_causes(found: DataFrame) -> DataFrame:
         F.col("changes")
     )
     found = found.withColumn("changes", changes)
-    return found.withColumn("cause", F.coalesce(F.get("changes", 0), F.lit("unknown")))
+    own = F.coalesce(F.get("changes", 0), F.lit("unknown"))
+    so_far = (
+        Window.partitionBy("group_id", "group_type")
+        .orderBy("log_partition", "log_offset")
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    first_step = F.last(F.when(~F.col("follow_up"), own), ignorenulls=True).over(so_far)
+    return found.withColumn("cause", F.coalesce(first_step, own))
 
 
 def _with_storms(found: DataFrame) -> DataFrame:
@@ -104,7 +114,9 @@ def _with_storms(found: DataFrame) -> DataFrame:
     return found.select(
         "*",
         F.max(_stormy()).over(following).alias("storm"),
-        seconds(F.col("completed_at"), F.col("started_at")).alias("duration_seconds"),
+        F.when(F.col("rebalanced"), seconds(F.col("completed_at"), F.col("started_at"))).alias(
+            "duration_seconds"
+        ),
     )
 
 
