@@ -94,6 +94,7 @@ def _set_the_scene(stage: Stage) -> None:
     cluster.create_topic("orders", partitions=2)
     cluster.scene("lagging_group", "reports", lag=50)
     cluster.scene("empty_group", "audit", offset=50)
+    cluster.scene("empty_group", "billing", offset=48)
     cluster.scene("stable_group", "billing", members=2)
     cluster.scene("rebalancing_group", "restless")
     for number in range(1, 6):
