@@ -47,6 +47,11 @@ SERVERS = [
     *(pytest.param(each, marks=pytest.mark.kafka) for each in ("4.3.0", "3.9.1", "2.5.1")),
 ]
 
+#: The servers that have more than classic groups, by default.
+every_kind = pytest.mark.parametrize(
+    "server", [pytest.param("4.3.0", marks=pytest.mark.kafka)], indirect=True
+)
+
 
 @pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
@@ -352,10 +357,8 @@ def join_streams(address: tuple[str, int], group: str, topic: str) -> None:
         assert answer.error_code == 0, answer
 
 
+@every_kind
 def test_groups_of_every_kind_in_one_call(server: Server) -> None:
-    if server.version != "4.3.0":
-        pytest.skip("the other servers have classic groups only, by default")
-
     async def scene(admin: AdminClient) -> None:
         topic = await topic_of(admin)
         (classic,) = await empty_groups(admin, topic, 1)
@@ -394,10 +397,8 @@ def test_groups_of_every_kind_in_one_call(server: Server) -> None:
     play(server, scene)
 
 
+@every_kind
 def test_protocols_of_classic_members_are_read_from_the_log(server: Server) -> None:
-    if server.version != "4.3.0":
-        pytest.skip("the other servers have classic groups only, by default")
-
     async def scene(admin: AdminClient) -> None:
         topic = await topic_of(admin)
         mixed = unique("mixed")
