@@ -92,6 +92,25 @@ def test_describe_has_what_kip_181_asks_for(tool: Tool) -> None:
     assert member["assignment"] == ["tool-0", "tool-1"]
 
 
+def test_a_group_of_the_new_protocol(world: World, tool: Tool) -> None:
+    settings = {"group.id": "tool-next", "client.id": "next", "group.protocol": "consumer"}
+    consumer = Consumer(world.settings | settings)
+    consumer.subscribe(["tool"])
+    try:
+        while len(consumer.assignment()) < 2:
+            consumer.poll(0.1)
+        (group,) = rows(tool("groups", "describe", "tool-next", "-o", "json"))
+        assert (group["type"], group["leader"]) == ("consumer", None)
+        assert group["generation"] >= 1
+        assert group["assignment_strategy"] in ("uniform", "range")
+        assert group["members"][0]["target_assignment"] == ["tool-0", "tool-1"]
+        ours = ("--type", "consumer", "--match", "^tool-", "-o", "name")
+        assert tool("groups", "list", *ours).stdout == "tool-next\n"
+        assert tool("groups", "delete", "tool-next", "-e").returncode == 1
+    finally:
+        consumer.close()
+
+
 def test_offsets_and_lag(tool: Tool) -> None:
     found = rows(tool("groups", "offsets", "tool-read", "-o", "json"))
     assert [(row["partition"], row["offset"]) for row in found] == [(0, 40), (1, 40)]
