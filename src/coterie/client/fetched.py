@@ -15,6 +15,7 @@ __all__ = ["Budget", "FetchedRecords", "cut"]
 
 #: Base offset, length, magic, last offset delta and number of records of a batch.
 _BATCH: Final = Struct(">qi4xb6xi30xi")
+_LENGTH: Final = Struct(">8xi")
 _LENGTH_END: Final = 12
 _MAGIC: Final = 2
 
@@ -56,6 +57,10 @@ class Budget:
         self._records = max_records
 
     @property
+    def unlimited(self) -> bool:
+        return self._bytes is None and self._records is None
+
+    @property
     def spent(self) -> bool:
         return self._bytes == 0 or self._records == 0
 
@@ -71,6 +76,9 @@ def cut(records: bytes, position: int, end: int, budget: Budget) -> tuple[int, i
 
     A broker may send half a batch last; that stays away. RecordBatchError if a batch cannot be one.
     """
+    whole = _whole(records, position, end) if budget.unlimited else None
+    if whole is not None:
+        return whole
     at = 0
     last = len(records) - _BATCH.size
     while at <= last and position < end and not budget.spent:
@@ -86,6 +94,30 @@ def cut(records: bytes, position: int, end: int, budget: Budget) -> tuple[int, i
         position = max(position, min(base + delta + 1, end))
         at = stop
     return at, position
+
+
+def _whole(records: bytes, position: int, end: int) -> tuple[int, int] | None:
+    """The same where all that came is wanted, which is ordinary: only lengths are looked at.
+
+    None if it is not so, or if anything is odd.
+    """
+    at = found = 0
+    size = len(records)
+    last = size - _BATCH.size
+    length_of = _LENGTH.unpack_from
+    while at <= last:
+        (length,) = length_of(records, at)
+        stop = at + _LENGTH_END + length
+        if length < _BATCH.size - _LENGTH_END:
+            return None
+        if stop > size:
+            break
+        found, at = at, stop
+    if not at:
+        return None
+    base, _, magic, delta, _ = _BATCH.unpack_from(records, found)
+    behind = base + delta + 1
+    return (at, behind) if magic == _MAGIC and position < behind <= end else None
 
 
 def _half(records: bytes, at: int) -> bool:
