@@ -3,6 +3,7 @@ cluster, and Kafka's tool on our cluster. Texts and exit codes are equal, once w
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,32 +11,39 @@ import pytest
 
 from coterie.testing import EmbeddedCluster
 from tests.kit.cli_members import OUR_SETTINGS, SETTINGS
-from tests.kit.cli_replay import Tool, java_tool, not_playable, our_tool, replay
+from tests.kit.cli_replay import (
+    Tool,
+    java_tool,
+    not_playable,
+    our_tool,
+    replay,
+    replay_secured,
+)
+from tests.kit.cli_secure_world import PASSWORDS, SecureWorld, secure_kafka
 from tests.kit.cli_transcripts import Said, transcripts
 from tests.kit.cli_world import World
 from tests.kit.kafka import KafkaCluster
 from tests.kit.plugin import require_kafka
 
-#: Those of the world without users; the others are replayed where there are users.
-NAMES = sorted(name for name, each in transcripts().items() if not each.secured)
+NAMES = sorted(transcripts())
 
 
 class Replayed:
     """What a tool said, transcript by transcript, or why a transcript was not played."""
 
-    def __init__(self, bootstrap: str, tool: Tool, directory: Path) -> None:
-        with World(bootstrap) as world:
+    def __init__(self, open_to_all: str, secured: str, tool: Tool, directory: Path) -> None:
+        with World(open_to_all) as world:
             self.said = replay(world, tool, directory)
             self.reasons = not_playable(world.absent)
+        with SecureWorld(secured):
+            self.said |= replay_secured(secured, tool, directory)
 
     def check(self, name: str) -> None:
         if name not in self.said:
             pytest.skip(f"not played: {self.reasons[name]}")
         transcript = transcripts()[name]
-        told, expected = (
-            transcript.canonical(self.said[name]),
-            transcript.canonical(transcript.said),
-        )
+        told = transcript.canonical(self.said[name])
+        expected = transcript.canonical(transcript.said)
         assert told.stdout == expected.stdout
         assert told.stderr == expected.stderr
         assert told.exit == expected.exit
@@ -44,23 +52,36 @@ class Replayed:
 @pytest.fixture(scope="module")
 def ours_on_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
     require_kafka()
-    with KafkaCluster(config=SETTINGS) as cluster:
-        yield Replayed(cluster.bootstrap, our_tool, tmp_path_factory.mktemp("ours-on-kafka"))
+    directory = tmp_path_factory.mktemp("ours-on-kafka")
+    with KafkaCluster(config=SETTINGS) as cluster, secure_kafka() as secured:
+        host, port = secured.listener("SASL")
+        yield Replayed(cluster.bootstrap, f"{host}:{port}", our_tool, directory)
+
+
+@contextlib.contextmanager
+def our_clusters() -> Iterator[tuple[str, str]]:
+    """Where one without users is, and one with them."""
+    with (
+        EmbeddedCluster(1, config=OUR_SETTINGS) as cluster,
+        EmbeddedCluster(
+            1, users=PASSWORDS, super_users=["User:admin"], config=OUR_SETTINGS
+        ) as secured,
+    ):
+        yield cluster.bootstrap_servers, secured.bootstrap_servers
 
 
 @pytest.fixture(scope="module")
 def ours_on_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
-    with EmbeddedCluster(1, config=OUR_SETTINGS) as cluster:
-        directory = tmp_path_factory.mktemp("ours-on-ours")
-        yield Replayed(cluster.bootstrap_servers, our_tool, directory)
+    with our_clusters() as clusters:
+        yield Replayed(*clusters, our_tool, tmp_path_factory.mktemp("ours-on-ours"))
 
 
 @pytest.fixture(scope="module")
 def javas_on_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
     require_kafka()
     directory = tmp_path_factory.mktemp("javas-on-ours")
-    with EmbeddedCluster(1, config=OUR_SETTINGS) as cluster, java_tool(directory) as tool:
-        yield Replayed(cluster.bootstrap_servers, tool, directory)
+    with our_clusters() as clusters, java_tool(directory) as tool:
+        yield Replayed(*clusters, tool, directory)
 
 
 @pytest.mark.kafka

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import time
 import uuid
+from collections.abc import Callable
 from typing import Final
 
 from coterie.error_codes import ErrorCode
@@ -49,6 +50,7 @@ __all__ = [
     "OUR_SETTINGS",
     "SETTINGS",
     "ClassicMember",
+    "Connect",
     "ConsumerMember",
     "Given",
     "join_share_group",
@@ -78,6 +80,8 @@ OUR_SETTINGS: Final = {
     for name in ("group.consumer.assignment.interval.ms", "group.consumer.session.timeout.ms")
 }
 
+#: Opens a connection for a client id.
+Connect = Callable[[str], WireClient]
 #: Partitions by topic.
 Given = dict[str, tuple[int, ...]]
 
@@ -92,7 +96,7 @@ class ClassicMember:
 
     def __init__(
         self,
-        address: tuple[str, int],
+        connect: Connect,
         group: str,
         client_id: str,
         topics: tuple[str, ...],
@@ -102,7 +106,7 @@ class ClassicMember:
         instance_id: str | None = None,
     ) -> None:
         self.group = group
-        self.client = WireClient(*address, client_id=client_id)
+        self.client = connect(client_id)
         self.member_id = ""
         self.generation = -1
         self._instance_id = instance_id
@@ -197,7 +201,7 @@ class ConsumerMember:
 
     def __init__(
         self,
-        address: tuple[str, int],
+        connect: Connect,
         group: str,
         client_id: str,
         topics: tuple[str, ...],
@@ -206,7 +210,7 @@ class ConsumerMember:
         rack: str | None = None,
     ) -> None:
         self.group = group
-        self.client = WireClient(*address, client_id=client_id)
+        self.client = connect(client_id)
         self.member_id = new_id()
         self.epoch = 0
         self.owned: tuple[TopicPartitions, ...] = ()
@@ -265,9 +269,9 @@ def _committed(index: int, offset: int) -> OffsetCommitRequestPartition:
     return OffsetCommitRequestPartition(index, offset, 0, "")
 
 
-def join_share_group(address: tuple[str, int], group: str, topic: str) -> WireClient:
+def join_share_group(connect: Connect, group: str, topic: str) -> WireClient:
     """A share group with one member."""
-    client = WireClient(*address, client_id="sharer")
+    client = connect("sharer")
     answer = client.ask(
         share_groups.ShareGroupHeartbeatRequest(
             group_id=group, member_id=new_id(), member_epoch=0, subscribed_topic_names=(topic,)
@@ -278,9 +282,9 @@ def join_share_group(address: tuple[str, int], group: str, topic: str) -> WireCl
     return client
 
 
-def join_streams_group(address: tuple[str, int], group: str, topic: str) -> WireClient:
+def join_streams_group(connect: Connect, group: str, topic: str) -> WireClient:
     """A streams group with one member, whose application reads one topic."""
-    client = WireClient(*address, client_id="streamer")
+    client = connect("streamer")
     parts = (streams_groups.Subtopology(subtopology_id="0", source_topics=(topic,)),)
     answer = client.ask(
         streams_groups.StreamsGroupHeartbeatRequest(

@@ -9,15 +9,22 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from coterie.cli.consumer_groups.main import run
 from tests.kit import kafka_jars, processes
-from tests.kit.cli_transcripts import Said, Transcript, in_order, transcripts
+from tests.kit.cli_transcripts import (
+    Said,
+    Transcript,
+    in_order,
+    secured_in_order,
+    transcripts,
+)
 from tests.kit.cli_world import World
 from tests.kit.kafka_config import HOST
 
-__all__ = ["Tool", "java_tool", "not_playable", "our_tool", "replay"]
+__all__ = ["Tool", "java_tool", "not_playable", "our_tool", "replay", "replay_secured"]
 
 #: Runs a tool with arguments, in the current directory.
 Tool = Callable[[Sequence[str]], Said]
@@ -70,36 +77,62 @@ def java_tool(directory: Path, version: str = "4.3.0") -> Iterator[Tool]:
 
 def replay(world: World, tool: Tool, directory: Path) -> dict[str, Said]:
     """Every transcript that the world has the groups for, in order; what the tool said, by name."""
-    for each in transcripts().values():
-        for name, text in each.files.items():
-            (directory / name).write_text(text, encoding="utf-8")
     looks, clicks, changes = in_order()
     said: dict[str, Said] = {}
-    with socket.socket() as taken, contextlib.chdir(directory):
-        # Bound and not listening: nobody else gets the port, and nobody answers there.
-        taken.bind((HOST, 0))
-        nobody = f"{HOST}:{taken.getsockname()[1]}"
-
-        def play(scenes: list[Transcript]) -> None:
+    with _Stage(world.bootstrap, tool, directory) as stage:
+        for scenes in (looks, clicks, changes):
+            if scenes is clicks:
+                world.make_clicks()
             for scene in scenes:
                 if not scene.mentions(world.absent):
-                    said[scene.name] = tool(scene.arguments(world.bootstrap, nobody))
-
-        play(looks)
-        world.make_clicks()
-        play(clicks)
-        world.remove_clicks()
-        play(changes)
+                    said[scene.name] = stage.play(scene)
+            if scenes is clicks:
+                world.remove_clicks()
     return said
+
+
+def replay_secured(bootstrap: str, tool: Tool, directory: Path) -> dict[str, Said]:
+    """Every transcript of the world with users, which has to be there."""
+    with _Stage(bootstrap, tool, directory) as stage:
+        return {scene.name: stage.play(scene) for scene in secured_in_order()}
+
+
+class _Stage:
+    """A directory for the files that a command line names, and an address where nobody listens."""
+
+    def __init__(self, bootstrap: str, tool: Tool, directory: Path) -> None:
+        self._bootstrap = bootstrap
+        self._tool = tool
+        self._directory = directory
+        self._inside = contextlib.ExitStack()
+        self._nobody = ""
+
+    def __enter__(self) -> Self:
+        # Bound and not listening: nobody else gets the port, and nobody answers there.
+        taken = self._inside.enter_context(socket.socket())
+        taken.bind((HOST, 0))
+        self._nobody = f"{HOST}:{taken.getsockname()[1]}"
+        self._inside.enter_context(contextlib.chdir(self._directory))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._inside.close()
+
+    def play(self, scene: Transcript) -> Said:
+        for name, text in scene.files.items():
+            (self._directory / name).write_text(text, encoding="utf-8")
+        return self._tool(scene.arguments(self._bootstrap, self._nobody))
 
 
 def not_playable(absent: set[str]) -> dict[str, str]:
     """The transcripts that cannot be replayed yet, and why."""
-    reasons: dict[str, str] = {}
-    for name, each in transcripts().items():
-        missing = each.mentions(absent)
-        if each.secured:
-            reasons[name] = "needs users, ACLs and SASL"
-        elif missing:
-            reasons[name] = f"needs groups that the cluster does not serve: {sorted(missing)}"
-    return reasons
+    return {
+        name: f"needs groups that the cluster does not serve: {sorted(missing)}"
+        for name, each in transcripts().items()
+        if (missing := each.mentions(absent))
+    }

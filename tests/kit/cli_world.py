@@ -35,7 +35,7 @@ from tests.kit.cli_members import (
 )
 from tests.kit.wire_client import WireClient
 
-__all__ = ["World"]
+__all__ = ["Offsets", "World", "at_end", "beat_until_settled", "produce"]
 
 LONG_GROUP: Final = "g-empty-long-group-id-that-widens-the-first-column"
 LONG_TOPIC: Final = "a-topic-with-a-rather-long-name-for-widths"
@@ -67,9 +67,12 @@ class World:
         self.bootstrap = bootstrap
         self.absent: set[str] = set()
         self._address = (host, int(port))
-        self._wire = WireClient(*self._address)
+        self._wire = self._connect("world")
         self._admin = AdminClient.connect(bootstrap_servers=bootstrap)
         self._alive: list[WireClient] = [self._wire]
+
+    def _connect(self, client_id: str) -> WireClient:
+        return WireClient(*self._address, client_id=client_id)
 
     def __enter__(self) -> Self:
         self._make_topics()
@@ -82,12 +85,12 @@ class World:
         self._make_if_served(
             ApiKey.SHARE_GROUP_HEARTBEAT,
             ("g-share",),
-            lambda: self._alive.append(join_share_group(self._address, "g-share", "orders")),
+            lambda: self._alive.append(join_share_group(self._connect, "g-share", "orders")),
         )
         self._make_if_served(
             ApiKey.STREAMS_GROUP_HEARTBEAT,
             ("g-streams",),
-            lambda: self._alive.append(join_streams_group(self._address, "g-streams", "orders")),
+            lambda: self._alive.append(join_streams_group(self._connect, "g-streams", "orders")),
         )
         return self
 
@@ -116,33 +119,21 @@ class World:
         now = int(time.time() * 1000)
         for name, (partitions, records) in _TOPICS.items():
             for index in range(partitions if records else 0):
-                self._produce(name, index, [now] * records)
+                produce(self._wire, name, index, [now] * records)
         gone = tuple(DeleteRecordsPartition(index, 20) for index in range(3))
         self._wire.ask(
             DeleteRecordsRequest((DeleteRecordsTopic("events", gone),), 10_000),
             DeleteRecordsResponse,
         )
 
-    def _produce(self, topic: str, index: int, times: list[int]) -> None:
-        batch = build_batch([(None, b"x", each, ()) for each in times]).encode()
-        data = TopicProduceData(name=topic, partition_data=(PartitionProduceData(index, batch),))
-        version = min(_PRODUCE_VERSION, self._wire.versions(ApiKey.PRODUCE)[-1])
-        request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=(data,))
-        while True:
-            answer = self._wire.ask(request, ProduceResponse, version)
-            code = answer.responses[0].partition_responses[0].error_code
-            if not code:
-                return
-            # Right after a topic was made, its leader may not know it yet.
-            assert code in (3, 5, 6), code
-
     def make_clicks(self) -> None:
         """A topic and a group that only some scenarios know."""
         self._admin.create_topics({"clicks": 3}, configs={"retention.ms": "-1"}).unwrap()
         for index in range(3):
             minutes = range(index, 60, 3)
-            self._produce("clicks", index, [_CLICKS_BEGIN_MS + 60_000 * each for each in minutes])
-        self._admin.alter_offsets({"g-clicks": _at_end("clicks", 3, 20)}).unwrap()
+            times = [_CLICKS_BEGIN_MS + 60_000 * each for each in minutes]
+            produce(self._wire, "clicks", index, times)
+        self._admin.alter_offsets({"g-clicks": at_end("clicks", 3, 20)}).unwrap()
 
     def remove_clicks(self) -> None:
         self._admin.delete_groups(["g-clicks"]).unwrap()
@@ -151,7 +142,7 @@ class World:
     # -- groups ---------------------------------------------------------------------------------------
 
     def _make_empty_groups(self) -> None:
-        orders, payments = _at_end("orders", 4, 20), _at_end("payments", 2, 10)
+        orders, payments = at_end("orders", 4, 20), at_end("payments", 2, 10)
         simple: Offsets = {
             TopicPartition(LONG_TOPIC, 0): PartitionOffset(1),
             TopicPartition("orders", 0): PartitionOffset(5),
@@ -161,16 +152,16 @@ class World:
             {
                 "g-empty": orders,
                 "g-empty2": payments,
-                "g-events": _at_end("events", 3, 20),
+                "g-events": at_end("events", 3, 20),
                 "g-two-topics": orders | payments,
                 "g-del-1": payments,
                 "g-del-2": payments,
-                LONG_GROUP: _at_end("audit-log", 1, 10),
+                LONG_GROUP: at_end("audit-log", 1, 10),
                 "g-simple": simple,
                 # Those of the groups that get members next.
                 "g-stable": orders | payments,
                 "g-static": orders,
-                "g-idle": _at_end("audit-log", 1, 10),
+                "g-idle": at_end("audit-log", 1, 10),
                 "g-coop": payments,
             }
         ).unwrap()
@@ -188,7 +179,7 @@ class World:
         instance_id: str | None = None,
     ) -> ClassicMember:
         member = ClassicMember(
-            self._address,
+            self._connect,
             group,
             client_id,
             topics,
@@ -246,7 +237,7 @@ class World:
         rack: str | None = None,
     ) -> ConsumerMember:
         member = ConsumerMember(
-            self._address, group, client_id, topics, instance_id=instance_id, rack=rack
+            self._connect, group, client_id, topics, instance_id=instance_id, rack=rack
         )
         self._alive.append(member.client)
         return member
@@ -257,42 +248,57 @@ class World:
             self._consumer("g-consumer", "kip848-b", "orders"),
         ]
         for member in crowd:
-            _beat_until_settled(crowd[: crowd.index(member) + 1])
+            beat_until_settled(crowd[: crowd.index(member) + 1])
         static = self._consumer(
             "g-consumer-static", "kip848-s", "audit-log", instance_id="pod-0", rack="rack-a"
         )
-        _beat_until_settled([static])
+        beat_until_settled([static])
         visitor = self._consumer("g-consumer-empty", "visitor", "orders")
-        _beat_until_settled([visitor])
+        beat_until_settled([visitor])
         visitor.leave()
         self._make_mixed_group()
         keeper = self._consumer("g-reconciling", "raw", "orders")
-        _beat_until_settled([keeper])
+        beat_until_settled([keeper])
         self._consumer("g-reconciling", "raw", "orders").beat()
         self._commit_for_consumers(crowd, static)
 
     def _make_mixed_group(self) -> None:
         """A classic group that a member of the new protocol joins: it is upgraded (KIP-848)."""
         old = self._classic("g-mixed", "old", "orders")
-        self._admin.alter_offsets({"g-mixed": _at_end("orders", 4, 20)}).unwrap()
+        self._admin.alter_offsets({"g-mixed": at_end("orders", 4, 20)}).unwrap()
         settle([old], [{"orders": (0, 1, 2, 3)}])
         new = self._consumer("g-mixed", "new", "orders")
         new.beat()
         # The classic member joins anew and takes what the broker gives it.
         old.join()
         old.sync()
-        _beat_until_settled([new])
+        beat_until_settled([new])
 
     def _commit_for_consumers(self, crowd: list[ConsumerMember], static: ConsumerMember) -> None:
         for member, offsets in (
-            (crowd[0], _at_end("orders", 4, 20) | _at_end("payments", 2, 10)),
-            (static, _at_end("audit-log", 1, 10)),
+            (crowd[0], at_end("orders", 4, 20) | at_end("payments", 2, 10)),
+            (static, at_end("audit-log", 1, 10)),
         ):
             member.commit({(each.topic, each.partition): at.offset for each, at in offsets.items()})
-        self._admin.alter_offsets({"g-consumer-empty": _at_end("orders", 4, 20)}).unwrap()
+        self._admin.alter_offsets({"g-consumer-empty": at_end("orders", 4, 20)}).unwrap()
 
 
-def _beat_until_settled(members: list[ConsumerMember]) -> None:
+def produce(wire: WireClient, topic: str, index: int, times: list[int]) -> None:
+    """Records of these times."""
+    batch = build_batch([(None, b"x", each, ()) for each in times]).encode()
+    data = TopicProduceData(name=topic, partition_data=(PartitionProduceData(index, batch),))
+    version = min(_PRODUCE_VERSION, wire.versions(ApiKey.PRODUCE)[-1])
+    request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=(data,))
+    while True:
+        answer = wire.ask(request, ProduceResponse, version)
+        code = answer.responses[0].partition_responses[0].error_code
+        if not code:
+            return
+        # Right after a topic was made, its leader may not know it yet.
+        assert code in (3, 5, 6), code
+
+
+def beat_until_settled(members: list[ConsumerMember]) -> None:
     """Beat in turn until nobody's epoch or partitions change any more."""
     while True:
         before = [(each.epoch, each.owned) for each in members]
@@ -302,7 +308,7 @@ def _beat_until_settled(members: list[ConsumerMember]) -> None:
             return
 
 
-def _at_end(topic: str, partitions: int, offset: int) -> Offsets:
+def at_end(topic: str, partitions: int, offset: int) -> Offsets:
     return {
         TopicPartition(topic, index): PartitionOffset(offset, leader_epoch=0)
         for index in range(partitions)

@@ -28,6 +28,7 @@ from coterie.client import AdminClient, GroupListing, Node, Result
 from coterie.client.settings import ClientSettings
 from coterie.error_codes import ErrorCode
 from coterie.errors import (
+    AuthenticationFailed,
     BrokerUnreachable,
     CoterieError,
     DeadlineExceeded,
@@ -128,12 +129,12 @@ class Session:
             except DeadlineExceeded:
                 break
             except CoterieError as error:
-                raise self.translate(error) from None
+                raise _without_brokers(name, self.translate(error)) from None
             else:
                 self._nodes = {node.node_id: node for node in nodes}
                 if time.monotonic() < end:
                     return
-        raise _unavailable(name)
+        raise _without_brokers(name, timeout(NO_NODE + name))
 
     async def _complain(self, tries: int) -> None:
         addresses = self.admin.settings.addresses
@@ -233,6 +234,8 @@ class Session:
         """An error of the client as Kafka's client would throw it."""
         if isinstance(error, KafkaError):
             return api_exception(error.code.name, error.text)
+        if isinstance(error, AuthenticationFailed):
+            return api_exception("SASL_AUTHENTICATION_FAILED", _refused(str(error)))
         if isinstance(error, UnsupportedVersion):
             return Throwable(class_of("UNSUPPORTED_VERSION"), str(error))
         if isinstance(error, (DeadlineExceeded, BrokerUnreachable)):
@@ -261,14 +264,19 @@ class Session:
         return None
 
 
-def _unavailable(name: str) -> Throwable:
-    """No broker in time."""
-    cause = timeout(NO_NODE + name)
+def _without_brokers(name: str, cause: Throwable) -> Throwable:
+    """Why a call found no broker to ask."""
     if name != "findAllBrokers":
         return cause
     return execution(
         Throwable(_KAFKA_EXCEPTION, "Failed to find brokers to send ListGroups", cause)
     )
+
+
+def _refused(text: str) -> str:
+    """The broker's words, if it had any, out of our sentence."""
+    _, found, words = text.partition("Authentication failed")
+    return f"{found}{words.partition(';')[0]}" if found else text
 
 
 def _java_node(node: Node) -> str:
