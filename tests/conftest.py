@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.kit.campaign import EXAMPLES
 
-pytest_plugins = ["tests.kit.plugin"]
+pytest_plugins = ["tests.kit.plugin", "tests.kit.secret_watch"]
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # CI looks for regressions, not for luck: the same examples every time.

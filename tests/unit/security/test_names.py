@@ -13,6 +13,7 @@ from coterie.security.principals import (
 )
 from coterie.security.scram import ScramMechanism, new_credential
 from coterie.security.secrets import Secret
+from tests.kit.secret_watch import MARKER, leaks
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
@@ -118,3 +119,15 @@ def test_secrets_do_not_show() -> None:
     assert repr(credential) == "ScramCredential([hidden])"
     assert credential.verifies(ScramMechanism.SHA_256, "hush")
     assert not credential.verifies(ScramMechanism.SHA_256, "other")
+
+
+def test_the_watch_over_secrets_sees_them() -> None:
+    """Every test of the suite is watched: what it prints and logs may not have a password in it."""
+    sections = [
+        ("Captured stdout setup", f"pass{MARKER}"),
+        ("Captured stdout call", "nothing"),
+        ("Captured log call", f"INFO pass{MARKER}"),
+    ]
+    assert leaks(sections, "call") == ["Captured log call"]
+    assert leaks(sections, "setup") == ["Captured stdout setup"]
+    assert leaks(sections, "teardown") == []
