@@ -53,6 +53,8 @@ class Broker:
         #: What happened, for people and tests: requests by API, connections closed by reason.
         self.requests: Counter[ApiKey] = Counter()
         self.closed: Counter[str] = Counter()
+        #: Whether anybody cares who asks; looked at for every request, so it is looked up once.
+        self._guarded = cluster.security.audit is not None
         self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
@@ -174,7 +176,7 @@ class Broker:
 
     def _run(self, call: Call, answer: Answer) -> None:
         try:
-            if self.cluster.security.audit is not None and not admit(self, call, answer.access):
+            if self._guarded and not admit(self, call, answer.access):
                 return
             response = answer.handler(self, call, call.request)
         except Exception:  # one bad request must not end the server, nor its connection's others
