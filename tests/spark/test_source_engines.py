@@ -20,6 +20,7 @@ from coterie.datasets.log import LogQuery, SegmentSource, read_log
 from coterie.testing import EmbeddedCluster
 from tests.kit import processes
 from tests.kit.offsets_log import golden_disk
+from tests.spark.jobs.read_job import SECRET
 
 JOB = Path(__file__).parent / "jobs" / "read_job.py"
 SPARK = Path(pyspark.__file__).parent
@@ -75,6 +76,7 @@ def result_of(command: list[str], directory: Path) -> dict[str, Any]:
         text=True,
         timeout=_PATIENCE_S,
     )
+    assert SECRET not in run.stdout + run.stderr
     return parsed(run.stdout, run.stderr)
 
 
@@ -93,8 +95,16 @@ def test_local_cluster(
     submit += ["--driver-java-options", _SMALL, "--conf", "spark.ui.enabled=false"]
     # Else it would write into its own installation.
     submit += ["--conf", f"spark.executorEnv.SPARK_WORKER_DIR={tmp_path}"]
+    submit += ["--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.compress=false"]
+    events = tmp_path / "events"
+    events.mkdir()
+    submit += ["--conf", f"spark.eventLog.dir={events.as_uri()}"]
     job = [*submit, str(JOB), disk, cluster.bootstrap_servers]
     assert result_of(job, tmp_path) == expected
+    # Settings may be secrets: the history that Spark's page shows has none of them.
+    written = [path.read_bytes() for path in events.rglob("*") if path.is_file()]
+    assert any(b"SparkListenerJobStart" in each for each in written)
+    assert not any(SECRET.encode() in each for each in written)
 
 
 def test_spark_connect(

@@ -17,6 +17,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+SECRET = "hush-hush"
 _PATIENCE_S = 120.0
 
 
@@ -42,6 +43,8 @@ def main() -> int:
     groups = (
         spark.read.format("coterie")
         .option("bootstrap.servers", options.bootstrap)
+        # In place of a password, which would go the same way.
+        .option("client.id", SECRET)
         .load("groups")
         .where("state = 'Empty'")
         .collect()
