@@ -95,10 +95,10 @@ def measurements(*, tiny: bool = False) -> Iterator[Measurement]:
         field = _Field(f"127.0.0.1:{server.port}")
         few, many = (20, 40) if tiny else (1_000, 10_000)
         field.fill(0, few)
-        yield from field.describing(few, goal=15.0)
+        yield from field.describing(few, goal=15.0, rounds=3)
         field.fill(few, many)
         yield from field.listing(many)
-        yield from field.describing(many, goal=25.0)
+        yield from field.describing(many, goal=25.0, rounds=1)
         yield field.memory(many)
 
 
@@ -169,11 +169,11 @@ class _Field:
                 facts=_names,
             )
 
-    def describing(self, groups: int, *, goal: float) -> Iterator[Measurement]:
+    def describing(self, groups: int, *, goal: float, rounds: int) -> Iterator[Measurement]:
         ours = [*self._ours, "--describe", "--all-groups"]
         jvm = [*self._jvm, "--describe", "--all-groups", "--timeout", "600000"]
         yield self._measurement(
-            f"describe_{groups}_jvm", ours, ("jvm", jvm), goal=goal, rounds=2, facts=_offsets
+            f"describe_{groups}_jvm", ours, ("jvm", jvm), goal=goal, rounds=rounds, facts=_offsets
         )
         if self._kadm is not None:
             kadm = [*self._kadm, "describe"]

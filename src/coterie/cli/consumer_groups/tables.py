@@ -33,19 +33,21 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, fit: Iter
 
     The columns in `fit` grow with their longest text; the others have their width and may burst it.
     """
+    wide = not "".join(map("".join, rows)).isascii()
+    length = java_length if wide else len
     widths = [width for _, width in columns]
     for index in fit:
-        longest = max((java_length(row[index]) for row in rows), default=0)
+        longest = max((length(row[index]) for row in rows), default=0)
         widths[index] = max(widths[index] or 0, longest)
     line = "\n" + " ".join("%s" if width is None else f"%-{width}s" for width in widths)
-    heading = tuple(name for name, _ in columns)
-    return line % heading + "".join([_row(line, widths, row) for row in rows])
+    heading = line % tuple(name for name, _ in columns)
+    if wide:
+        return heading + "".join([_row(widths, row) for row in rows])
+    return heading + "".join([line % tuple(row) for row in rows])
 
 
-def _row(line: str, widths: Sequence[int | None], cells: Sequence[str]) -> str:
-    if max(map(max, filter(None, cells)), default="") <= "\uffff":
-        return line % tuple(cells)
-    # Python counts a character once that Java counts as two units.
+def _row(widths: Sequence[int | None], cells: Sequence[str]) -> str:
+    """Python counts a character once that Java counts as two units."""
     return "\n" + " ".join(
         cell if width is None else cell + " " * (width - java_length(cell))
         for cell, width in zip(cells, widths, strict=True)
