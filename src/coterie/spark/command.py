@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+
+from coterie.errors import CoterieError
+
+if TYPE_CHECKING:
+    from coterie.spark.pipeline.steps import Steps
 
 __all__ = ["command"]
 
@@ -78,9 +83,7 @@ def snapshot_command(
     strict: bool,
 ) -> None:
     """Keep what a cluster says of its groups now."""
-    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
-
-    Steps(out, strict=strict).snapshot(_properties(bootstrap_server, command_config), snapshot_id)
+    _steps(out, strict=strict).snapshot(_properties(bootstrap_server, command_config), snapshot_id)
 
 
 @command.command("ingest")
@@ -99,9 +102,7 @@ def ingest_command(
     **spark: Any,
 ) -> None:
     """Read what is new in the log of commits and group changes."""
-    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
-
-    with Steps(out, strict=strict, **spark) as steps:
+    with _steps(out, strict=strict, **spark) as steps:
         steps.ingest(_source(bootstrap_server, command_config, segments))
 
 
@@ -110,9 +111,7 @@ def ingest_command(
 @_spark_options
 def build_command(out: Path, **spark: Any) -> None:
     """Make the marts from what was ingested and snapshot."""
-    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
-
-    with Steps(out, **spark) as steps:
+    with _steps(out, **spark) as steps:
         steps.build()
 
 
@@ -122,9 +121,7 @@ def build_command(out: Path, **spark: Any) -> None:
 @_spark_options
 def report_command(out: Path, to: Path | None, **spark: Any) -> None:
     """Write report.html, one file that opens offline, and report.json with the same figures."""
-    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
-
-    with Steps(out, **spark) as steps:
+    with _steps(out, **spark) as steps:
         steps.report(to)
 
 
@@ -139,11 +136,10 @@ def sql_command(
     query: str, out: Path, style: str, parameters: tuple[str, ...], limit: int | None, **spark: Any
 ) -> None:
     """Ask the tables in SQL: `coterie pipeline sql "SELECT * FROM group_summary" --out DIR`."""
-    from coterie.spark.pipeline.output import formatted  # noqa: PLC0415
-    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
-
-    with Steps(out, **spark) as steps:
+    with _steps(out, **spark) as steps:
         names, rows = steps.sql(query, _bound(parameters), limit)
+    from coterie.spark.pipeline.output import formatted  # noqa: PLC0415
+
     click.echo(formatted(names, rows, style))
 
 
@@ -154,9 +150,7 @@ def sql_command(
 @_spark_options
 def plan_command(out: Path, to: Path, idle: str, **spark: Any) -> None:
     """Write stale groups as a plan for `coterie groups delete --plan FILE`."""
-    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
-
-    with Steps(out, **spark) as steps:
+    with _steps(out, **spark) as steps:
         steps.plan(to, _time("--idle", idle))
 
 
@@ -176,10 +170,8 @@ def run_command(
     **spark: Any,
 ) -> None:
     """All of it: snapshot (of a cluster), ingest, build, report."""
-    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
-
     source = _source(bootstrap_server, command_config, segments)
-    with Steps(out, strict=strict, **spark) as steps:
+    with _steps(out, strict=strict, **spark) as steps:
         if not isinstance(source, Path):
             steps.snapshot(source, None)
         steps.ingest(source)
@@ -192,9 +184,18 @@ def run_command(
 @click.option("--retention", metavar="TIME", help="Drop days older than this, such as 30d.")
 def compact_command(out: Path, retention: str | None) -> None:
     """Join small files, and drop days that are too old."""
-    from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
+    _steps(out).compact(None if retention is None else _time("--retention", retention))
 
-    Steps(out).compact(None if retention is None else _time("--retention", retention))
+
+def _steps(out: Path, **options: Any) -> Steps:
+    """What does the work, imported when there is some."""
+    try:
+        from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
+    except ImportError as error:
+        raise CoterieError(
+            f"the pipeline needs more packages ({error.name}): pip install 'coterie[spark]'"
+        ) from None
+    return Steps(out, **options)
 
 
 def _source(

@@ -69,8 +69,10 @@ def pipeline_session(
 
 def _borrowed() -> SparkSession | None:
     """A session beside the one that the program which calls us has, on its JVM; it is not ours to end."""
-    from pyspark import SparkContext  # noqa: PLC0415
-
+    try:
+        from pyspark import SparkContext  # noqa: PLC0415
+    except ImportError:  # told in a sentence by check_versions
+        return None
     if SparkContext._active_spark_context is None or _submitted():  # noqa: SLF001
         return None
     from pyspark.sql import SparkSession as Session  # noqa: PLC0415
@@ -115,17 +117,15 @@ def _settings(master: str | None, memory: str | None, quick: QuickStart) -> dict
     if memory:
         settings["spark.driver.memory"] = memory
     if quick.java_options:
-        settings["spark.driver.extraJavaOptions"] = " ".join(quick.java_options)
+        settings["spark.driver.defaultJavaOptions"] = " ".join(quick.java_options)
     return settings
 
 
 def _session(settings: dict[str, str], log: Path | None) -> tuple[SparkSession, int | None]:
-    try:
-        from pyspark import SparkConf, SparkContext  # noqa: PLC0415  (only here is Spark needed)
-        from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
-        from pyspark.sql import SparkSession as Session  # noqa: PLC0415
-    except ImportError:
-        raise CoterieError("the pipeline needs Spark: pip install 'coterie[spark]'") from None
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  (only here is Spark needed)
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+    from pyspark.sql import SparkSession as Session  # noqa: PLC0415
+
     conf = SparkConf().setAll(list(settings.items()))
     try:
         gateway = None

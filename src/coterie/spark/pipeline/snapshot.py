@@ -51,13 +51,13 @@ def snapshot(
     progress = progress or Progress(quiet=True)
     name = snapshot_id or new_run_id()
     with store.write() as transaction:
-        known: Mapping[str, Mapping[str, str]] = store.state(_STEP).get("taken", {})
+        known: Mapping[str, str] = store.state(_STEP).get("taken", {})
         with AdminClient.connect(dict(properties)) as admin:
             admin.brokers()
             cluster = f"cluster {admin.cluster_id or 'without an id'}"
             _check_cluster(store, cluster)
             if name in known:
-                return Snapshot(name, datetime.fromisoformat(known[name]["taken_at"]), is_new=False)
+                return Snapshot(name, datetime.fromisoformat(known[name]), is_new=False)
             taken_at = datetime.now(UTC)
             with progress.step("Asking the brokers"):
                 found = {each.name: _ask(admin, each, name, taken_at) for each in SNAPSHOT_TABLES}
@@ -70,8 +70,9 @@ def snapshot(
             if found[table.name].num_rows:
                 write_days(transaction.directory(table.name), found[table.name], table.name)
             rows[table.name] = transaction.append(table.name, table.schema, table.version)
-        taken = {**known, name: {"taken_at": taken_at.isoformat()}}
-        transaction.remember(_STEP, {"cluster": cluster, "taken": taken})
+        # Only names that somebody chose can come again.
+        taken = {**known, name: taken_at.isoformat()} if snapshot_id else known
+        transaction.remember(_STEP, {"cluster": cluster, "taken": dict(taken)})
         transaction.commit()
     return Snapshot(name, taken_at, is_new=True, rows=rows, errors=errors)
 

@@ -87,8 +87,6 @@ class Steps:
         click.echo(f"snapshot {taken.snapshot_id}: {counts or 'no groups'}")
 
     def ingest(self, source: Source) -> None:
-        from coterie.spark.pipeline.ingest import ingest  # noqa: PLC0415  (needs Spark)
-
         origin: Origin
         if isinstance(source, Path):
             origin = SegmentOrigin(source)
@@ -98,7 +96,10 @@ class Steps:
                 click.echo(f"end offsets: {samples:,} samples")
         else:
             origin = ClusterOrigin(source)
-        done = ingest(self.spark, self.store, origin, self.progress)
+        spark = self.spark
+        from coterie.spark.pipeline.ingest import ingest  # noqa: PLC0415  (needs Spark)
+
+        done = ingest(spark, self.store, origin, self.progress)
         for partition, reason in done.failures.items():
             _warn(
                 f"partition {partition} of the log could not be read, and is read next time: {reason}"
@@ -114,35 +115,39 @@ class Steps:
         click.echo(f"log: {counts}")
 
     def build(self) -> None:
+        self.store.must_exist()
+        spark = self.spark
         from coterie.spark.pipeline.build import build  # noqa: PLC0415  (needs Spark)
 
-        self.store.must_exist()
-        done = build(self.spark, self.store, self.progress)
+        done = build(spark, self.store, self.progress)
         counts = ", ".join(f"{rows:,} {name.replace('_', ' ')}" for name, rows in done.items())
         click.echo(f"marts: {counts}")
 
     def report(self, to: Path | None) -> None:
+        self.store.must_exist()
+        spark = self.spark
         from coterie.spark.pipeline.report.write import write_report  # noqa: PLC0415
 
-        self.store.must_exist()
         with self.progress.step("Writing the report"):
-            path = write_report(self.spark, self.store, to or self.store.root / "report")
+            path = write_report(spark, self.store, to or self.store.root / "report")
         click.echo(f"report: {path}")
 
     def sql(
         self, query: str, parameters: Mapping[str, str], limit: int | None
     ) -> tuple[list[str], list[Sequence[object]]]:
+        self.store.must_exist()
+        spark = self.spark
         from coterie.spark.pipeline.query import run_query  # noqa: PLC0415  (needs Spark)
 
-        self.store.must_exist()
         with self.progress.step("Asking"):
-            return run_query(self.spark, self.store, query, parameters, limit)
+            return run_query(spark, self.store, query, parameters, limit)
 
     def plan(self, to: Path, idle: timedelta) -> None:
+        self.store.must_exist()
+        spark = self.spark
         from coterie.spark.pipeline.delete_plan import write_delete_plan  # noqa: PLC0415
 
-        self.store.must_exist()
-        groups = write_delete_plan(self.spark, self.store, to, idle)
+        groups = write_delete_plan(spark, self.store, to, idle)
         click.echo(f"{to}: {groups:,} groups; look at it, then `coterie groups delete --plan {to}`")
 
     def compact(self, retention: timedelta | None) -> None:

@@ -80,7 +80,7 @@ def _tiles(answers: Answers) -> list[Tile]:
             f"{count(overview.get('members') or 0)} members",
         ),
         Tile(
-            "5 min or more behind",
+            "5 min+ behind",
             count(overview.get("groups_behind") or 0),
             f"{short_count(overview.get('total_lag') or 0)} records wait",
         ),
