@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from bench import rebalance, scale, servers
+from bench import consumer_groups, rebalance, scale, servers
 from bench.harness import Measurement, Round, must_equal
 from bench.load import Load, one_answer, run
 from bench.scene import TINY, Sizes, prepare
@@ -30,6 +30,7 @@ __all__ = ["MAKE", "measurements"]
 START_GOAL: Final = 10.0
 MEMORY_GOAL: Final = 5.0
 REBALANCE_GOAL: Final = 0.5
+CONSUMER_REBALANCE_GOAL: Final = 1.0
 
 #: Name, load, our server, peer, goal.
 _RATES: Final = (
@@ -102,6 +103,7 @@ class _Field:
                 yield self._rate(name, load, ours, peer, goal)
         if "kafka" in self._servers:
             yield from map(self._rebalance, self._sizes.members)
+            yield self._consumer_rebalance(max(self._sizes.members))
 
     def _start(self) -> Measurement:
         """A fresh server each time, its storage formatted beforehand if it wants that."""
@@ -187,6 +189,28 @@ class _Field:
             ours=_on_a_quiet_disk(partial(p50, "disk", rounds)),
             peers={"kafka": _on_a_quiet_disk(partial(p50, "kafka", rounds))},
             goal=REBALANCE_GOAL,
+            agree=agree,
+            max_rounds=_REBALANCE_ROUNDS,
+        )
+
+    def _consumer_rebalance(self, members: int) -> Measurement:
+        """The same under KIP-848: one member joins and leaves."""
+
+        def p50(kind: str, rounds: int) -> float:
+            group = f"rebalance-kip848-{members}-{next(self._numbers)}"
+            server = self._servers[kind]
+            return consumer_groups.p50_of_consumer_rebalances(server, group, members, rounds)
+
+        def agree() -> None:
+            for kind in ("disk", "kafka"):
+                p50(kind, 1)
+
+        rounds = self._sizes.rebalances
+        return Measurement(
+            name=f"cluster.rebalance_kip848_{members}",
+            ours=_on_a_quiet_disk(partial(p50, "disk", rounds)),
+            peers={"kafka": _on_a_quiet_disk(partial(p50, "kafka", rounds))},
+            goal=CONSUMER_REBALANCE_GOAL,
             agree=agree,
             max_rounds=_REBALANCE_ROUNDS,
         )

@@ -36,7 +36,7 @@ from coterie.protocol.schema import Request, Response
 from coterie.protocol.versioned import encode_versioned
 from tests.kit.wire_client import WireClient
 
-__all__ = ["Members", "p50_of_rebalances"]
+__all__ = ["Members", "decoded", "encoded", "p50_of_rebalances"]
 
 R = TypeVar("R", bound=Response)
 
@@ -64,7 +64,7 @@ class _Member:
     sync: bytes = b""
 
     def send(self, request: Request, version: int) -> None:
-        self.link.sendall(_encoded(request, version))
+        self.link.sendall(encoded(request, version))
 
 
 class Members:
@@ -99,7 +99,7 @@ class Members:
         idle: list[_Member] = []
 
         def heard(member: _Member, answer: bytes) -> None:
-            joined = member.joined = _decoded(JoinGroupResponse, JOIN_VERSION, answer)
+            joined = member.joined = decoded(JoinGroupResponse, JOIN_VERSION, answer)
             member.member_id = joined.member_id
             if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 member.send(self._join(member), JOIN_VERSION)
@@ -126,7 +126,7 @@ class Members:
         generation = self._members[0].joined.generation_id + 1
         leader = self._members[0].joined.leader
         self._encode_syncs(generation)
-        joins = [_encoded(self._join(member), JOIN_VERSION) for member in self._members]
+        joins = [encoded(self._join(member), JOIN_VERSION) for member in self._members]
 
         def heard(member: _Member, answer: bytes) -> None:
             member.answers.append(answer)
@@ -141,7 +141,7 @@ class Members:
         for member in self._members:
             joined, synced = member.answers
             member.answers = []
-            member.joined = _decoded(JoinGroupResponse, JOIN_VERSION, joined)
+            member.joined = decoded(JoinGroupResponse, JOIN_VERSION, joined)
             found = (member.joined.error_code, member.joined.generation_id, member.joined.leader)
             must_equal("an answer to JoinGroup", (0, generation, leader), found)
             must_equal("an answer to SyncGroup", 0, _sync_error(synced))
@@ -176,7 +176,7 @@ class Members:
                 protocol_name="range",
                 assignments=everybody if member.member_id == leader else (),
             )
-            member.sync = _encoded(request, SYNC_VERSION)
+            member.sync = encoded(request, SYNC_VERSION)
 
     def _hear(self, answers: int, heard: Callable[[_Member, bytes], None]) -> None:
         """So many answers, from whomever."""
@@ -207,11 +207,13 @@ def _keep(member: _Member, answer: bytes) -> None:
     member.answers.append(answer)
 
 
-def _encoded(request: Request, version: int) -> bytes:
+def encoded(request: Request, version: int) -> bytes:
+    """A request as it goes over the wire."""
     return encode_request(request, version, correlation_id=1, client_id="bench")
 
 
-def _decoded(kind: type[R], version: int, answer: bytes) -> R:
+def decoded(kind: type[R], version: int, answer: bytes) -> R:
+    """A frame as the response that it must be."""
     _, response = decode_response(ApiKey(kind.__key__), version, answer)
     if not isinstance(response, kind):
         raise TypeError(f"{type(response).__name__} instead of {kind.__name__}")
@@ -219,4 +221,4 @@ def _decoded(kind: type[R], version: int, answer: bytes) -> R:
 
 
 def _sync_error(answer: bytes) -> int:
-    return _decoded(SyncGroupResponse, SYNC_VERSION, answer).error_code
+    return decoded(SyncGroupResponse, SYNC_VERSION, answer).error_code

@@ -57,6 +57,7 @@ _KAFKAS_OWN_OPTIONS = (
 _KIT_OPTIONS_UNDONE = ("-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC")
 _GROUPS_AT_ONCE = {
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "50",
 }
 _GO_SECONDS = 600.0

@@ -13,6 +13,7 @@ import pytest
 
 from bench import PARTS, cluster
 from bench.__main__ import main
+from bench.consumer_groups import p50_of_consumer_rebalances
 from bench.harness import (
     Disagreement,
     Measurement,
@@ -115,6 +116,7 @@ def test_the_load_generator_counts_only_answers_that_are_right(server: Server) -
 def test_a_rebalance_is_of_all_members_and_leaves_nothing_behind(server: Server) -> None:
     loads = prepare(server, TINY)
     assert p50_of_rebalances(server, "many", 4, 2) > 0
+    assert p50_of_consumer_rebalances(server, "new", 3, 2) > 0
     # The group is not in the list any more.
     assert one_answer(server.address, loads["list_groups"]) == loads["list_groups"].expected
 

@@ -213,16 +213,18 @@ class ConsumerGroup:
 
     def _put(self, old: Member | None, new: Member | None) -> bool:
         """A member comes, changes or goes."""
+        moves = old is None or new is None or not new.owns_the_same_as(old)
         if old is not None:
             self._settled -= old.is_reconciled_to(self.target_epoch)
-            self._release(old)
+            if moves:
+                self._release(old)
         if old is None or new is None or old.metadata is not new.metadata:
             self._count(old, -1)
             self._count(new, 1)
         if new is not None:
             self.members[new.member_id] = new
             self._settled += new.is_reconciled_to(self.target_epoch)
-            for topic_id, partition in new.owns():
+            for topic_id, partition in new.owns() if moves else ():
                 self.owners.setdefault(topic_id, {})[partition] = new.member_id
         elif old is not None:
             del self.members[old.member_id]

@@ -103,7 +103,8 @@ class Heartbeats:
             subscription_changed=new_names or regex is not RegexChange.NONE,
         )
         progress.extend_session(group.group_id, member_id, context.monotonic)
-        changed = member.assigned != change.new.assigned
+        before_it = change.new.assigned
+        changed = member.assigned is not before_it and member.assigned != before_it
         tell = joins or changed or _is_full(request)
         return _Response(
             member_id=member_id,
@@ -148,7 +149,8 @@ class Heartbeats:
             _check_epoch(old, request)
         base = replaced.replaced_by(member_id) if replaced is not None else old
         base = base or Member(member_id)
-        new = base.with_metadata(_metadata(base.metadata, request, context))
+        metadata = _metadata(base.metadata, request, context)
+        new = base if metadata is base.metadata else base.with_metadata(metadata)
         return Change(old, new, replaced)
 
 
@@ -234,6 +236,18 @@ def _metadata(
 ) -> ConsumerGroupMemberMetadataValue:
     """A member's record with what the request changes; null means as before."""
     names = request.subscribed_topic_names
+    if (
+        names is None
+        and request.rebalance_timeout_ms == -1
+        and request.instance_id in (None, before.instance_id)
+        and request.subscribed_topic_regex is None
+        and request.server_assignor is None
+        and request.rack_id is None
+        and context.client_id == before.client_id
+        and context.client_host == before.client_host
+        and before.classic_member_metadata is None
+    ):
+        return before  # nearly all heartbeats
     told: dict[str, object] = {
         "instance_id": request.instance_id,
         "rack_id": request.rack_id,

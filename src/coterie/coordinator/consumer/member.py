@@ -71,6 +71,11 @@ class Member(msgspec.Struct, frozen=True):
         """Whether it owns exactly what the target of this epoch has for it."""
         return self.state == MemberState.STABLE and self.epoch == epoch
 
+    def owns_the_same_as(self, other: Member) -> bool:
+        return (
+            self.assigned is other.assigned and self.pending_revocation is other.pending_revocation
+        )
+
     def owns(self) -> tuple[tuple[Uuid, int], ...]:
         """All partitions that nobody else may have, those to be given up included."""
         return tuple(
@@ -95,14 +100,17 @@ class Member(msgspec.Struct, frozen=True):
         """As a record of its current assignment has it; without one it owns nothing and is leaving."""
         if value is None:
             return Member(self.member_id, self.metadata, LEAVING, LEAVING)
+        assigned = owned_from_record(value.assigned_partitions)
+        pending = owned_from_record(value.partitions_pending_revocation)
         return Member(
             self.member_id,
             self.metadata,
             value.member_epoch,
             value.previous_member_epoch,
             value.state,
-            owned_from_record(value.assigned_partitions),
-            owned_from_record(value.partitions_pending_revocation),
+            # The same object for the same partitions, so that the group sees that they are.
+            self.assigned if assigned == self.assigned else assigned,
+            self.pending_revocation if pending == self.pending_revocation else pending,
         )
 
     def current(self) -> ConsumerGroupCurrentMemberAssignmentValue:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from coterie.coordinator.outcome import Topic, TopicView
@@ -52,6 +53,7 @@ def group_hash(names: Iterable[str], topics: TopicView) -> int:
     return xxh3_64(b"".join(struct.pack("<q", _topic_hash(each)) for each in found))
 
 
+@lru_cache(maxsize=4096)
 def _topic_hash(topic: Topic) -> int:
     """Kafka's Utils.computeTopicHash: a magic byte, id, name and its length, partitions. No racks here."""
     name = topic.name.encode("utf-16-le")

@@ -51,7 +51,8 @@ class Progress:
     def note_metadata(self, group: ConsumerGroup, change: Change, step: Step) -> bool:
         """Write down a member that is new or has changed; whether it subscribes to other names now."""
         old = change.old or change.replaced
-        if old is not None and old.metadata == change.new.metadata:
+        metadata = change.new.metadata
+        if old is not None and (old.metadata is metadata or old.metadata == metadata):
             return False
         step.records.append(member_record(group.group_id, change.new))
         return change.new.topic_names != (old.topic_names if old is not None else ())
@@ -117,7 +118,7 @@ class Progress:
             subscription_changed,
         )
         after = reconcile(member, course)
-        if after == member:
+        if after is member or after == member:
             return member
         step.records.append(current_record(group.group_id, after))
         if after.classic is None:

@@ -11,7 +11,7 @@ Kafka's CurrentAssignmentBuilder. Pure; called by coterie.coordinator.consumer.h
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from coterie.coordinator.consumer.assignment import MemberState, Owned, Partitions
 from coterie.coordinator.consumer.member import Member, moved
@@ -20,6 +20,8 @@ from coterie.error_codes import ErrorCode
 from coterie.protocol.types import Uuid
 
 __all__ = ["Course", "Reported", "reconcile"]
+
+_NOTHING: Final[dict[int, int]] = {}
 
 
 class Reported(Protocol):
@@ -86,6 +88,8 @@ def _still_owns(reported: Iterable[Reported] | None, partitions: Owned) -> bool:
 
 def _advance(member: Member, course: Course, epoch: int) -> Member:
     """Give up first; when that is done, take what is free, and wait for the rest."""
+    if _is_there(member, course):
+        return moved(member, MemberState.STABLE, course.target_epoch, member.assigned, {})
     assigned: Owned = {}
     to_revoke: Owned = {}
     to_assign: dict[Uuid, list[int]] = {}
@@ -115,6 +119,15 @@ def _advance(member: Member, course: Course, epoch: int) -> Member:
         assigned.setdefault(topic_id, {}).update(dict.fromkeys(partitions, course.target_epoch))
     state = MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE
     return moved(member, state, course.target_epoch, assigned, {})
+
+
+def _is_there(member: Member, course: Course) -> bool:
+    """Whether it owns all of its target and nothing else: so it is for most, when others come and go."""
+    assigned = member.assigned
+    return len(assigned) == len(course.target) and all(
+        topic_id in course.subscribed and assigned.get(topic_id, _NOTHING).keys() == wanted
+        for topic_id, wanted in course.target.items()
+    )
 
 
 def _drop_unsubscribed(member: Member, course: Course) -> Member:

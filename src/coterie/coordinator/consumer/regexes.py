@@ -68,6 +68,8 @@ class Regexes:
         """A member may have another pattern (Kafka's maybeUpdateRegularExpressions)."""
         before = old.regex if old is not None else ""
         after = new.regex
+        if before == after and not group.regex_counts:
+            return RegexChange.NONE
         change, refresh = RegexChange.NONE, False
         if before != after:
             change = RegexChange.UPDATED

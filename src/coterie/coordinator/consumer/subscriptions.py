@@ -90,8 +90,8 @@ def subscribed_names(group: ConsumerGroup, member: Member) -> tuple[str, ...]:
 
 def subscribed_topics(names: Iterable[str], topics: TopicView) -> tuple[Uuid, ...]:
     """Those of the topics that exist."""
-    found = (topics.by_name(name) for name in names)
-    return tuple([topic.topic_id for topic in found if topic is not None])
+    by_name = topics.by_name
+    return tuple([topic.topic_id for name in names if (topic := by_name(name)) is not None])
 
 
 def check_regex(pattern: str) -> None:
