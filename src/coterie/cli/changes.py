@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
@@ -171,14 +172,12 @@ def changing(action: Action) -> Callable[[F], F]:
     """Adds the options of a change; the command gets them together, as `change`."""
 
     def decorate(command: F) -> F:
+        @functools.wraps(command)
         def with_change(*args: Any, **given: Any) -> Any:
             names = ("execute", "plan_out", "plan_in", "undo_file", "no_undo", "form")
             change = Change(action, **{name: given.pop(name) for name in names})
             return command(*args, change=change, **given)
 
-        with_change.__name__ = command.__name__
-        with_change.__doc__ = command.__doc__
-        with_change.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
         options = (
             click.option(
                 "--execute",

@@ -6,7 +6,7 @@ counts, so keys and values stay bytes until the end. Commits of aborted transact
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ import msgspec
 
 from coterie.client.admin import AdminClient
 from coterie.client.fetched import FetchedRecords
+from coterie.client.probing import OFFSETS_TOPIC, partition_of
 from coterie.client.results import TopicPartition
 from coterie.errors import CoterieError, TopicAuthorizationFailed, UnknownTopicOrPartition
 from coterie.protocol.group_records import decode_record
@@ -26,8 +27,6 @@ from coterie.protocol.group_records.classic import (
 from coterie.protocol.records import decode_batches
 
 __all__ = ["CommitTimes", "read_commit_times"]
-
-TOPIC: Final = "__consumer_offsets"
 
 #: The types of records of committed offsets; other keys begin with other numbers.
 _COMMITS: Final = (b"\x00\x00", b"\x00\x01")
@@ -54,19 +53,24 @@ class CommitTimes(msgspec.Struct, frozen=True):
 
 
 async def read_commit_times(
-    admin: AdminClient, expect: Callable[[int], None], advance: Callable[[int], None]
+    admin: AdminClient,
+    groups: Collection[str],
+    expect: Callable[[int], None],
+    advance: Callable[[int], None],
 ) -> CommitTimes:
-    """Read the whole topic. `expect` is told how many offsets there are, `advance` how many are read.
+    """Read the partitions of groups. `expect` is told how many offsets those have, `advance` what is read.
 
     All commits of a group are in one partition. A partition that cannot be read to its end tells nothing:
     half of it would make groups look idle that are not.
     """
-    described = await admin.describe_topics([TOPIC])
+    described = await admin.describe_topics([OFFSETS_TOPIC])
     _check_allowed(described.errors)
-    if isinstance(described.errors.get(TOPIC), UnknownTopicOrPartition):
+    if isinstance(described.errors.get(OFFSETS_TOPIC), UnknownTopicOrPartition):
         return CommitTimes({})  # nobody has committed yet
-    topic = described.unwrap()[TOPIC]
-    partitions = [TopicPartition(TOPIC, each.partition) for each in topic.partitions]
+    count = len(described.unwrap()[OFFSETS_TOPIC].partitions)
+    partitions = sorted(
+        {TopicPartition(OFFSETS_TOPIC, partition_of(each, count)) for each in groups}
+    )
     starts = await admin.log_offsets(partitions, "earliest")
     ends = await admin.log_offsets(partitions, "latest")
     errors = starts.errors | ends.errors
@@ -83,8 +87,8 @@ async def read_commit_times(
 def _check_allowed(errors: Mapping[Any, CoterieError]) -> None:
     if any(isinstance(each, TopicAuthorizationFailed) for each in errors.values()):
         raise CoterieError(
-            f"times of commits are in {TOPIC}, and you may not read that topic: ask for READ on it, or leave "
-            "out --idle-for and the columns with times of commits"
+            f"times of commits are in {OFFSETS_TOPIC}, and you may not read that topic: ask for READ on it, "
+            "or leave out --idle-for and the columns with times of commits"
         )
 
 

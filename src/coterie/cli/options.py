@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -174,6 +175,7 @@ def listed(choice: Choice, *, default: str = "table") -> Callable[[F], F]:
         return names
 
     def decorate(command: F) -> F:
+        @functools.wraps(command)
         def with_form(*args: Any, **given: Any) -> Any:
             form = Format(
                 given.pop("output"),
@@ -183,10 +185,6 @@ def listed(choice: Choice, *, default: str = "table") -> Callable[[F], F]:
             )
             return command(*args, form=form, **given)
 
-        with_form.__name__ = command.__name__
-        with_form.__doc__ = command.__doc__
-        # click keeps the options of decorators below this one on the function.
-        with_form.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
         options = (
             click.option(
                 "--output",

@@ -6,6 +6,7 @@ for `--topic`, ends of logs for `--lag-over`, the log of commits for `--idle-for
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -201,10 +202,15 @@ class Selection:
         missing = Missing()
         rows = await self._candidates(admin, missing, deep="deep" in wanted)
         await _learn(admin, rows, wanted, missing)
-        found = Found(rows, missing)
+        found = Found([x for x in rows if self._chosen(x, by_topic=choose_by_topic)], missing)
         if "commits" in wanted:
             await _add_commits(admin, found)
-        found.rows = [each for each in found.rows if self._chosen(each, by_topic=choose_by_topic)]
+        if self.idle_for is not None:
+            # A group that never committed is not idle for long; nothing tells how long.
+            before = (time.time() - self.idle_for) * 1000
+            found.rows = [
+                x for x in found.rows if x.last_commit is not None and x.last_commit < before
+            ]
         return found
 
     async def _candidates(
@@ -234,13 +240,7 @@ class Selection:
     def _chosen(self, row: GroupRow, *, by_topic: bool) -> bool:
         if by_topic and not {each.partition(":")[0] for each in self.topics} & set(row.topics):
             return False
-        if self.lag_over is not None and (row.lag is None or row.lag.total <= self.lag_over):
-            return False
-        if self.idle_for is not None:
-            # A group that never committed is not idle for long; nothing tells how long.
-            before = (time.time() - self.idle_for) * 1000
-            return row.last_commit is not None and row.last_commit < before
-        return True
+        return self.lag_over is None or (row.lag is not None and row.lag.total > self.lag_over)
 
 
 async def _learn(
@@ -269,7 +269,8 @@ async def _add_commits(admin: AdminClient, found: Found) -> None:
     from coterie.cli.commit_times import read_commit_times  # noqa: PLC0415 - few ask for it
 
     async with Progress("Reading __consumer_offsets") as bar:
-        found.commits = await read_commit_times(admin, bar.expect, bar.advance)
+        names = [row.group for row in found.rows]
+        found.commits = await read_commit_times(admin, names, bar.expect, bar.advance)
     found.missing.errors |= {str(key): str(each) for key, each in found.commits.errors.items()}
     for row in found.rows:
         row.last_commit = found.commits.last(row.group)
@@ -328,6 +329,7 @@ def complete(kind: str) -> Callable[[click.Context, click.Parameter, str], list[
 def selected(command: F) -> F:
     """Adds names and the options of selection; the command gets them together, as `selection`."""
 
+    @functools.wraps(command)
     def with_selection(*args: Any, **given: Any) -> Any:
         names = ("names", "match", "states", "types", "topics", "idle_for", "lag_over")
         chosen = Selection(**{name: given.pop(name) for name in names})
@@ -336,9 +338,6 @@ def selected(command: F) -> F:
             raise click.UsageError(f"group {doubled!r} is given twice; give it once")
         return command(*args, selection=chosen, **given)
 
-    with_selection.__name__ = command.__name__
-    with_selection.__doc__ = command.__doc__
-    with_selection.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     parameters = (
         click.argument(
             "names",

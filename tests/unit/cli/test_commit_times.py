@@ -25,7 +25,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
         yield cluster
 
 
-def times(cluster: EmbeddedCluster) -> CommitTimes:
+def times(cluster: EmbeddedCluster, *groups: str) -> CommitTimes:
     seen = {"expected": 0, "read": 0}
 
     def advance(count: int) -> None:
@@ -33,7 +33,9 @@ def times(cluster: EmbeddedCluster) -> CommitTimes:
 
     async def read() -> CommitTimes:
         async with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
-            return await read_commit_times(admin, lambda n: seen.update(expected=n), advance)
+            return await read_commit_times(
+                admin, groups, lambda n: seen.update(expected=n), advance
+            )
 
     found = asyncio.run(read())
     assert seen["read"] == seen["expected"]
@@ -52,7 +54,7 @@ def test_the_last_commit_counts_and_deleted_ones_do_not(
     cluster.scene("stale_group", "renewed", topic="t", days=2)
     cluster.scene("stale_group", "gone", topic="t", days=100)
     assert tool("groups", "delete", "gone", "--execute").returncode == 0
-    found = times(cluster)
+    found = times(cluster, "old", "renewed", "gone")
     old, renewed = found.last("old"), found.last("renewed")
     assert old is not None
     assert renewed is not None
@@ -81,14 +83,22 @@ def test_commits_of_aborted_transactions_never_happened(
         getattr(producer, end)(20)
         consumer.close()
         groups[end] = group
-    found = times(cluster)
+    found = times(cluster, *groups.values())
     assert found.last(groups["commit_transaction"]) is not None
     assert found.last(groups["abort_transaction"]) is None
 
 
+def test_only_the_partitions_of_the_groups_are_read(cluster: EmbeddedCluster) -> None:
+    cluster.scene("stale_group", "one", topic="t")
+    cluster.scene("stale_group", "another", topic="t")
+    found = times(cluster, "one")
+    assert found.last("one") is not None
+    assert found.last("another") is None
+
+
 def test_no_commit_at_all_is_no_trouble(tmp_path: Path) -> None:
     with EmbeddedCluster() as fresh:
-        assert times(fresh).times == {}
+        assert times(fresh, "nobody").times == {}
         done = runner(tmp_path, fresh.bootstrap_servers)("groups", "list", "--idle-for", "1d")
         assert done.returncode == 0
 
