@@ -128,6 +128,9 @@ class Session:
                 await asyncio.sleep(max(0.0, min(wait, end - time.monotonic())))
             except DeadlineExceeded:
                 break
+            except InvalidSetting as error:
+                # Such as a key store that cannot be read, which is found out with the first connection.
+                raise NotCreated(str(error)) from None
             except CoterieError as error:
                 raise _without_brokers(name, self.translate(error)) from None
             else:
