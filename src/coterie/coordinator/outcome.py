@@ -5,7 +5,7 @@ Nothing here decides anything. `Step` is how handlers inside this package collec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -78,6 +78,8 @@ class RequestContext(msgspec.Struct, frozen=True):
     #: Makes a member id out of its prefix: `prefix-<uuid>`.
     new_member_id: Callable[[str], str]
     topics: TopicView
+    #: Of topics by name those that the caller may know of; None if that is all of them.
+    visible: Callable[[Iterable[str]], Collection[str]] | None = None
 
 
 class Step:

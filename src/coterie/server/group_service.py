@@ -11,6 +11,7 @@ import asyncio
 import uuid
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from coterie.coordinator.outcome import Outcome, RequestContext
@@ -28,6 +29,7 @@ from coterie.protocol.records import (
 from coterie.protocol.records.batch import TRANSACTIONAL_FLAG_MASK
 from coterie.protocol.schema import Response
 from coterie.protocol.types import Uuid
+from coterie.security.acls import Operation, ResourceType
 from coterie.server.calls import Call
 from coterie.server.committer import StorageLate
 from coterie.server.rounds import when_all_end
@@ -156,6 +158,7 @@ class GroupService:
 
     def context(self, call: Call) -> RequestContext:
         clock = self._broker.clock
+        guard = call.guard
         return RequestContext(
             now_ms=clock.now_ms(),
             monotonic=clock.monotonic(),
@@ -165,6 +168,9 @@ class GroupService:
             token=call,
             new_member_id=_new_member_id,
             topics=self._broker.cluster.metadata,
+            visible=None
+            if guard is None
+            else partial(guard.allowed, Operation.DESCRIBE, ResourceType.TOPIC),
         )
 
     def handle(self, call: Call, group_id: str) -> Response | None:

@@ -102,6 +102,8 @@ class Driver:
         self.parked: dict[Hashable, tuple[Request, int]] = {}
         self._tokens = count(1)
         self._members = count(1)
+        #: What callers may see of topics; None for all.
+        self.visible: Callable[[Iterable[str]], set[str]] | None = None
         self.shard = self._load()
 
     def _load(self) -> CoordinatorShard:
@@ -132,6 +134,7 @@ class Driver:
             token=token,
             new_member_id=lambda prefix: f"{prefix}-{next(self._members)}",
             topics=self.topics,
+            visible=self.visible,
         )
         outcome = self.shard.handle(on_the_wire, context)
         self.parked[token] = (request, version)

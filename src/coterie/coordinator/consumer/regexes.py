@@ -1,13 +1,15 @@
 """Subscriptions by pattern: when the patterns of a group are run, and what follows from what they match.
 
 A heartbeat does not run them: it says that they are to be run, and gets its answer; the topics come with a
-record of their own, and then with the next heartbeat. All patterns of a group are run together, so that
+record of their own, and then with the next heartbeat. Topics that the member may not know of do not match.
+All patterns of a group are run together, so that
 they cause one rebalance and not many. Called by the handlers of this package and, when it is time, by the
 shard.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable
 from enum import Enum
 from typing import Final
 
@@ -51,11 +53,13 @@ def regex_tombstone(group_id: str, pattern: str) -> Record:
 class Regexes:
     """The patterns of all consumer groups of a shard."""
 
-    __slots__ = ("_config", "_deadlines")
+    __slots__ = ("_config", "_deadlines", "_viewers")
 
     def __init__(self, config: GroupConfig, deadlines: Deadlines) -> None:
         self._config = config
         self._deadlines = deadlines
+        #: By group, what the member may see whose heartbeat had the patterns run.
+        self._viewers: dict[str, Callable[[Iterable[str]], Collection[str]]] = {}
 
     def note(
         self,
@@ -113,12 +117,19 @@ class Regexes:
             or context.now_ms - last.timestamp > self._config.consumer_regex_refresh_interval_ms
         ):
             self._deadlines.schedule(subject, context.monotonic)
+            if context.visible is not None:
+                self._viewers[group.group_id] = context.visible
 
     def run(self, group: ConsumerGroup, topics: TopicView, step: Step) -> None:
         """Run all patterns of a group, and write down what they match (handleRegularExpressionsResult)."""
         wanted = Subscriptions(group)
         bump = False
-        for pattern, names in matching_topics(group.regex_counts, topics).items():
+        visible = self._viewers.pop(group.group_id, None)
+        for pattern, matched in matching_topics(group.regex_counts, topics).items():
+            names = matched
+            if visible is not None:
+                seen = visible(matched)
+                names = tuple([each for each in matched if each in seen])
             known = group.regexes.get(pattern)
             bump = bump or names != (known.topics if known is not None else ())
             wanted.resolve(pattern, names)

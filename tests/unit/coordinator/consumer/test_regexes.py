@@ -45,6 +45,15 @@ def test_a_pattern_matches_whole_names(driver: ConsumerDriver) -> None:
     assert one.partitions == []
 
 
+def test_a_pattern_matches_only_what_the_member_may_see(driver: ConsumerDriver) -> None:
+    driver.visible = lambda names: set(names) - {"orders"}
+    one = reader(driver, "one", ".*")
+    one.beat()
+    driver.advance(0)
+    one.beat()
+    assert one.names() == [("payments", 0), ("payments", 1)]
+
+
 def test_a_pattern_that_is_known_is_not_run_again(driver: ConsumerDriver) -> None:
     one, two = reader(driver, "one"), reader(driver, "two")
     one.beat()
