@@ -12,6 +12,7 @@ from pathlib import Path
 
 from coterie.cli import schemas
 from coterie.coordinator.config import GroupConfig
+from coterie.coordinator.consumer.states import GROUP_STATES, MEMBER_STATES
 from coterie.coordinator.states import ACTIONS, diagram
 from coterie.security.secrets import Secret
 from coterie.server.access_rules import Access
@@ -87,6 +88,21 @@ def states() -> str:
         "| state | what the coordinator does in it |",
         "|---|---|",
         *[f"| {state} | {'; '.join(actions)} |" for state, actions in ACTIONS.items()],
+        "",
+        "# States of a consumer group (KIP-848)",
+        "",
+        "They follow from epochs and assignments (`coterie.coordinator.consumer.states`).",
+        "",
+        "| state of the group | when, and what it means |",
+        "|---|---|",
+        *[f"| {state} | {'; '.join(words)} |" for state, words in GROUP_STATES.items()],
+        "",
+        "| state of a member | when, and what it means |",
+        "|---|---|",
+        *[
+            f"| {state.name.title().replace('_', '')} | {'; '.join(words)} |"
+            for state, words in MEMBER_STATES.items()
+        ],
         "",
     ]
     return "\n".join(lines)
