@@ -8,12 +8,17 @@ from typing import Any
 import msgspec
 
 from coterie.client import AdminClient
-from coterie.client.blocking import BlockingAdminClient
+from coterie.client.blocking import BlockingAdminClient, BlockingFetching
 from coterie.client.results import TopicPartition
 from coterie.datasets.chunks import Chunk, parse
 from coterie.datasets.log import LogRange, LogSlice, cut
 from coterie.datasets.segments import TOPIC
-from coterie.errors import UnknownTopicOrPartition
+from coterie.errors import (
+    DeadlineExceeded,
+    KafkaError,
+    PartialAnswer,
+    UnknownTopicOrPartition,
+)
 
 __all__ = ["ClusterSource"]
 
@@ -24,6 +29,8 @@ class ClusterSource(msgspec.Struct, frozen=True):
     properties: Mapping[str, str]
     #: Whether records that were deleted before they could be read are skipped, not an error.
     skip_deleted: bool = False
+    #: Whether partitions that cannot be read are left out, instead of failing all.
+    partial: bool = False
 
     def __repr__(self) -> str:
         # Settings may hold secrets.
@@ -41,14 +48,16 @@ class ClusterSource(msgspec.Struct, frozen=True):
         """Ends are pinned here, so that all tasks of a query, and its repetitions, read the same."""
         with self._connect() as admin:
             partitions = [each for each in _partitions(admin) if wanted.wants(each.partition)]
-            starts = _offsets(admin, partitions, "earliest")
-            ends = _offsets(admin, partitions, "latest")
+            starts = self._offsets(admin, partitions, "earliest")
+            ends = self._offsets(admin, partitions, "latest")
             if wanted.start_ms is not None:
                 # Offset -1: nothing is that late.
-                found = _offsets(admin, partitions, wanted.start_ms)
-                starts = {each: at if at >= 0 else ends[each] for each, at in found.items()}
+                found = self._offsets(admin, partitions, wanted.start_ms)
+                starts = {each: at if at >= 0 else ends.get(each, 0) for each, at in found.items()}
         slices: list[LogSlice] = []
         for each in partitions:
+            if each not in starts or each not in ends:
+                continue
             start, stop = wanted.cut(each.partition, starts[each], ends[each])
             slices += cut(each.partition, start, min(stop or 0, ends[each]))
         return slices
@@ -58,11 +67,26 @@ class ClusterSource(msgspec.Struct, frozen=True):
             for turn in _turns(slices):
                 spans = {TopicPartition(TOPIC, p): (s.start, s.stop) for p, s in turn.items()}
                 with admin.fetch(spans, skip_deleted=self.skip_deleted) as reading:
-                    for each in reading:
-                        yield parse(each.partition.partition, each.records, each.start, each.stop)
+                    yield from self._read(reading)
+
+    def _read(self, reading: BlockingFetching) -> Iterator[Chunk]:
+        try:
+            for each in reading:
+                yield parse(each.partition.partition, each.records, each.start, each.stop)
+        except (KafkaError, PartialAnswer, DeadlineExceeded):
+            # Raised at the end, when all that can be read has been.
+            if not self.partial:
+                raise
 
     def look_ahead(self, partition: int, offset: int) -> Iterator[Chunk]:
         yield from self.chunks([LogSlice(partition, offset, None)])
+
+    def _offsets(
+        self, admin: BlockingAdminClient, partitions: Iterable[TopicPartition], at: Any
+    ) -> dict[TopicPartition, int]:
+        result = admin.log_offsets(partitions, at)
+        found = result.items if self.partial else result.unwrap()
+        return {key: each.offset for key, each in found.items()}
 
     def _connect(self) -> BlockingAdminClient:
         return AdminClient.connect(dict(self.properties))
@@ -75,12 +99,6 @@ def _partitions(admin: BlockingAdminClient) -> list[TopicPartition]:
         return []
     topic = described.unwrap()[TOPIC]
     return sorted(TopicPartition(TOPIC, each.partition) for each in topic.partitions)
-
-
-def _offsets(
-    admin: BlockingAdminClient, partitions: Iterable[TopicPartition], at: Any
-) -> dict[TopicPartition, int]:
-    return {key: each.offset for key, each in admin.log_offsets(partitions, at).unwrap().items()}
 
 
 def _turns(slices: Sequence[LogSlice]) -> Iterator[dict[int, LogSlice]]:

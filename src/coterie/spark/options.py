@@ -139,7 +139,9 @@ class SourceOptions(msgspec.Struct, frozen=True):
         """Where the log is."""
         if self.segments is not None:
             return SegmentSource.at(self.segments)
-        return ClusterSource(self.properties, skip_deleted=not self.fail_on_data_loss)
+        return ClusterSource(
+            self.properties, skip_deleted=not self.fail_on_data_loss, partial=self.partial
+        )
 
     @property
     def range(self) -> LogRange:

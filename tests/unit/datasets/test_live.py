@@ -16,7 +16,7 @@ from coterie.datasets.log import LogQuery, read_log
 from coterie.datasets.schemas import pruned
 from coterie.datasets.selection import Selection
 from coterie.error_codes import ErrorCode
-from coterie.errors import GroupAuthorizationFailed, InvalidArgument, PartialAnswer
+from coterie.errors import GroupAuthorizationFailed, InvalidArgument, KafkaError, PartialAnswer
 from coterie.protocol.group_state import GroupState, GroupType
 from coterie.testing import EmbeddedCluster
 
@@ -231,3 +231,25 @@ def test_the_log_is_read_by_fetch(sound: EmbeddedCluster) -> None:
     }
     assert last == now
     assert "bootstrap" not in repr(source)
+
+
+def test_a_partition_that_cannot_be_read_fails_the_log_unless_the_rest_will_do(
+    sound: EmbeddedCluster,
+) -> None:
+    def read_commits(*, partial: bool) -> set[str]:
+        properties = {"bootstrap.servers": sound.bootstrap_servers}
+        source = ClusterSource(properties, partial=partial)
+        batches = read_log(source, LogQuery("commits", ("group_id",)))
+        return {row["group_id"] for batch in batches for row in batch.to_pylist()}
+
+    whole = read_commits(partial=False)
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    node = sound.coordinator_of("reports")
+    for api in ("Fetch", "ListOffsets"):
+        sound.inject(api, broker=node, error_code=denied, times=None)
+        with pytest.raises((PartialAnswer, KafkaError), match="TOPIC_AUTHORIZATION_FAILED"):
+            read_commits(partial=False)
+        rest = read_commits(partial=True)
+        assert "reports" not in rest
+        assert rest < whole
+        sound.clear_faults()
