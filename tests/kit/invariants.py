@@ -5,6 +5,7 @@
     I5 stale members change nothing, generations only grow
     I6 in a generation everybody sees the leader's assignment
     I7 a parked request ends, exactly once and in time
+    I8 in a consumer group no partition has two owners, and no member is ahead of its group
 
 A test feeds what it sent and what it was answered; a broken promise is an AssertionError that names it.
 Time is a number that the test passes.
@@ -12,10 +13,12 @@ Time is a number that the test passes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from coterie.coordinator import CoordinatorShard, GroupConfig
+from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.protocol.messages.groups import ListGroupsRequest
 from coterie.protocol.schema import RecordKey, RecordValue
 from coterie.protocol.versioned import Undecoded
@@ -28,6 +31,7 @@ __all__ = [
     "Marker",
     "Parking",
     "Written",
+    "check_consumer_group",
     "check_lists_agree",
     "check_live_equals_replay",
     "load",
@@ -92,6 +96,30 @@ def check_lists_agree(shard: CoordinatorShard, group_ids: Iterable[str]) -> None
             ListGroupsRequest(states_filter=(each.group_state,), types_filter=(each.group_type,))
         )
         assert each in filtered
+
+
+def check_consumer_group(group: ConsumerGroup) -> None:
+    """I8, and that what the group counts of its members is what they are."""
+    members = group.members.values()
+    owners = Counter(each for member in members for each in member.owns())
+    assert all(times == 1 for times in owners.values()), "I8: two members own a partition"
+    counted = {(topic, each) for topic, partitions in group.owners.items() for each in partitions}
+    assert counted == set(owners)
+    targets = Counter(
+        (topic_id, partition)
+        for target in group.target.values()
+        for topic_id, partitions in target.items()
+        for partition in partitions
+    )
+    assert all(times == 1 for times in targets.values()), "I8: a target has a partition twice"
+    assert group.epoch >= group.target_epoch, "I8: a target is ahead of its group"
+    assert all(member.epoch <= group.target_epoch for member in members), "I8: a member is ahead"
+    assert group.topic_counts == Counter(name for each in members for name in each.topic_names)
+    assert group.regex_counts == Counter(each.regex for each in members if each.regex)
+    assert group.regexes.keys() <= group.regex_counts.keys()
+    assert group.static_members == {
+        each.instance_id: each.member_id for each in members if each.instance_id is not None
+    }
 
 
 class CommitLedger:
