@@ -42,6 +42,8 @@ def operations(bits: int) -> tuple[str, ...] | None:
 def classic(group: groups.DescribedGroup, coordinator: int) -> GroupDescription:
     """A classic group; more of it if the broker speaks KIP-181."""
     told = group.generation_id >= 0
+    if not told and not group.members:
+        return _without_members(group, coordinator)
     decodes = group.protocol_type == "consumer"
     members = tuple(_classic_member(member, decodes=decodes) for member in group.members)
     sources = dict.fromkeys(("generation", "leader"), _TAGS) if told else {}
@@ -65,6 +67,22 @@ def classic(group: groups.DescribedGroup, coordinator: int) -> GroupDescription:
         ),
         authorized_operations=operations(group.authorized_operations),
         sources=sources,
+    )
+
+
+def _without_members(group: groups.DescribedGroup, coordinator: int) -> GroupDescription:
+    """Most groups of a large cluster, in few steps."""
+    protocol = group.protocol_data or None
+    return GroupDescription(
+        group.group_id,
+        GroupType.CLASSIC,
+        GroupState.parse(group.group_state),
+        group.protocol_type,
+        coordinator,
+        protocol=protocol,
+        assignor=protocol if group.protocol_type == "consumer" else None,
+        leader=group.leader_id,
+        authorized_operations=operations(group.authorized_operations),
     )
 
 

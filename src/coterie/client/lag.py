@@ -10,6 +10,7 @@ from coterie.client.results import (
     GroupOffsets,
     LogOffset,
     PartitionLag,
+    PartitionOffset,
     Result,
     TopicPartition,
 )
@@ -42,6 +43,10 @@ def lag_of(
     only: Collection[TopicPartition] | None = None,
 ) -> GroupLag:
     """One group's lag. A partition without a commit has no lag; one without an end has an error."""
+    if starts is None and only is None and not group.members and not offsets.errors:
+        rows_of_commits = _from_commits(offsets.offsets, ends.items)
+        if rows_of_commits is not None:
+            return GroupLag(group.group_id, group.type, group.state, rows_of_commits)
     owners = {
         partition: member for member in group.members for partition in member.assignment or ()
     }
@@ -75,3 +80,29 @@ def lag_of(
             )
         )
     return GroupLag(group.group_id, group.type, group.state, tuple(rows))
+
+
+def _from_commits(
+    commits: Mapping[TopicPartition, PartitionOffset], ends: Mapping[TopicPartition, LogOffset]
+) -> tuple[PartitionLag, ...] | None:
+    """The rows of a group that has only commits, as most have, in few steps; None if an end is not known."""
+    rows = []
+    for partition, each in commits.items():
+        end = ends.get(partition)
+        if end is None:
+            return None
+        at, log_end = each.offset, end.offset
+        rows.append(
+            PartitionLag(
+                partition,
+                at,
+                None,
+                log_end,
+                log_end - at,
+                None,
+                None,
+                each.leader_epoch,
+                each.metadata,
+            )
+        )
+    return tuple(rows)
