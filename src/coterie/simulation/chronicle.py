@@ -34,6 +34,8 @@ class Chronicle:
     """The truth about one group."""
 
     group_id: str
+    #: Of the consumer protocol (KIP-848): epochs, and no leader.
+    modern: bool = False
     rebalances: list[dict[str, Any]] = field(default_factory=list)
     resets: list[dict[str, Any]] = field(default_factory=list)
     generation: int = 0
@@ -50,8 +52,21 @@ class Chronicle:
         self._newest = (cause, event, at_ms)
         self._reasons.append(self._newest)
 
-    def written(self, generation: int, now: frozenset[str], leader: str | None, at_ms: int) -> None:
-        """The coordinator wrote a generation down; `now` are its members."""
+    @property
+    def has_reason(self) -> bool:
+        """Whether something that makes the group rebalance has not shown yet."""
+        return bool(self._reasons)
+
+    def written(
+        self,
+        generation: int,
+        now: frozenset[str],
+        at_ms: int,
+        *,
+        leader: str | None = None,
+    ) -> None:
+        """The coordinator wrote a generation or an epoch down; `now` are its members."""
+        self.deleted_ms = None
         if now or self.members:
             self.last_member_ms = at_ms
         if generation == 0 or (not self._reasons and generation == self.generation):
@@ -59,7 +74,8 @@ class Chronicle:
         if not self._reasons and self._newest is not None:
             # Two came at once, and the second was a generation late.
             self._reasons.append(self._newest)
-        hidden = range(self.generation + 1, generation)
+        # A consumer group is first written with an epoch that is not 1.
+        hidden = 0 if self.modern else generation - self.generation - 1
         causes = list(dict.fromkeys(cause for cause, _, _ in self._reasons))
         cause, event, started_ms = self._reasons[0]
         line = {
@@ -74,8 +90,8 @@ class Chronicle:
             "left": sorted(self.members - now),
             "members": len(now),
             "leader": leader,
-            "leader_changed": (leader or "") != self.leader,
-            "hidden_before": len(hidden),
+            "leader_changed": None if self.modern else (leader or "") != self.leader,
+            "hidden_before": max(hidden, 0),
         }
         self.rebalances.append(line)
         self.generation, self.members, self.leader = generation, now, leader or ""

@@ -29,8 +29,8 @@ from coterie.protocol.schema import Response
 from coterie.protocol.versioned import Undecoded, encode_versioned
 from coterie.simulation.assignors import Assignment, assign_range, assign_sticky
 from coterie.simulation.chronicle import Cause
-from coterie.simulation.reading import Reading
-from coterie.simulation.stage import Actor, Stage
+from coterie.simulation.reading import Reader, Reading
+from coterie.simulation.stage import Stage
 
 __all__ = ["SESSION_MS", "Consumer"]
 
@@ -39,7 +39,7 @@ _REBALANCE_MS = 300_000  # max.poll.interval.ms
 _BLOB_VERSION = 3
 
 
-class Consumer(Actor):
+class Consumer(Reader):
     """One process of a group."""
 
     def __init__(
@@ -54,21 +54,14 @@ class Consumer(Actor):
         assignor: str,
         assign_ms: tuple[int, int] = (1, 40),
     ) -> None:
+        super().__init__(client_id, host)
         self._stage = stage
         self.reading = reading
-        self.client_id = client_id
-        self.host = host
         self.instance_id = instance_id
         self.topics = topics
         self._assignor = assignor
         #: How long it thinks about an assignment when it leads: the least and the most.
         self._assign_ms = assign_ms
-        self.member_id = ""
-        self.generation = -1
-        self.alive = True
-        self.assignment: Assignment = {}
-        #: Whether its next commit is on its way; kept by Reading.
-        self.commits = False
         self._joining = False
         self._leads = False
 

@@ -135,6 +135,7 @@ class _Names:
 
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
+        self._services = 0
 
     def name(self, kind: str, index: int) -> str:
         dice = self._dice
@@ -142,8 +143,10 @@ class _Names:
             return f"console-consumer-{10_000 + (index * 7919 + dice.randint(0, 6)) % 90_000}"
         if kind == "ephemeral":
             return f"{dice.choice(_AREAS)}-preview-{uuid.UUID(bytes=dice.randbytes(16), version=4)}"
-        if kind == "service" and index % 16 == 3:
-            return f"{_HOSTILE[index // 16 % len(_HOSTILE)]} {index}"
+        if kind == "service":
+            self._services += 1
+            if self._services % 8 == 2:
+                return f"{_HOSTILE[self._services // 8 % len(_HOSTILE)]} {index}"
         return f"{dice.choice(_AREAS)}-{dice.choice(_WORDS)}-{index}"
 
 
@@ -184,7 +187,8 @@ def _moves(
     """A rolling restart of the brokers touches some partitions of the offsets topic."""
     crowds: dict[int, int] = {}
     for plan in plans:
-        if plan.rejoins_on_move and KINDS[plan.kind].steady:
+        spec = KINDS[plan.kind]
+        if plan.rejoins_on_move and spec.steady and not spec.modern:
             partition = partition_for(plan.group_id, partitions)
             crowds[partition] = crowds.get(partition, 0) + 1
     crowded = sorted(partition for partition, crowd in crowds.items() if crowd > 1)

@@ -53,6 +53,8 @@ class Life:
     events: tuple[Event, ...]
     static: bool = False
     transactional: bool = False
+    #: Of the consumer protocol (KIP-848).
+    modern: bool = False
 
 
 Dice = random.Random
@@ -78,6 +80,14 @@ def _service(dice: Dice, start: int, end: int, _: Sequence[str]) -> list[Event]:
     days = max(1, round((end - start) / _DAY))
     moments = _spaced(dice, start, end, dice.randint(1, 4) * days)
     return [_awake(dice, start), *(Event(at, dice.choice(usual)) for at in moments)]
+
+
+def _modern(dice: Dice, start: int, end: int, others: Sequence[str]) -> list[Event]:
+    """As a service, and it may come to read one more topic."""
+    events = _service(dice, start, end, others)
+    if others and dice.random() < 0.5 and events[-1].at_ms < end - 2 * _HOUR:
+        events.append(Event(end - _HOUR, Action.RESUBSCRIBE, (dice.choice(others),)))
+    return events
 
 
 def _flapping(dice: Dice, start: int, end: int, _: Sequence[str]) -> list[Event]:
@@ -153,6 +163,7 @@ class Kind:
     least: int = 1
     static: bool = False
     transactional: bool = False
+    modern: bool = False
     #: Commits without members: partitions are assigned by hand.
     simple: bool = False
     overstaffed: bool = False
@@ -161,7 +172,8 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "service": Kind(42, _service, least=2),
+    "service": Kind(34, _service, least=2),
+    "modern": Kind(8, _modern, least=2, modern=True),
     "flapping": Kind(3, _flapping, least=2),
     "slow": Kind(6, _turning(Action.SLOW)),
     "stalled": Kind(3, _turning(Action.STALL)),
@@ -184,4 +196,9 @@ def live(kind: str, dice: Dice, start_ms: int, end_ms: int, others: Sequence[str
     """One group's life, from the dice."""
     spec = KINDS[kind]
     events = sorted(spec.plot(dice, start_ms, end_ms, others), key=lambda event: event.at_ms)
-    return Life(tuple(events), static=spec.static, transactional=spec.transactional)
+    return Life(
+        tuple(events),
+        static=spec.static,
+        transactional=spec.transactional,
+        modern=spec.modern,
+    )

@@ -6,7 +6,7 @@ The pace is a multiple of what is written, so 3 keeps up with any peak and 0.6 f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coterie.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -20,16 +20,31 @@ from coterie.protocol.messages.transactions import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from coterie.simulation.assignors import Assignment
 from coterie.simulation.stage import Actor, Stage
 
-if TYPE_CHECKING:
-    from coterie.simulation.consumer import Consumer
-
-__all__ = ["Reading"]
+__all__ = ["Reader", "Reading"]
 
 Place = tuple[str, int]
 _ABORTS = 0.1
 _WELL = 3.0
+
+
+class Reader(Actor):
+    """A consumer, as far as reading goes: who it is, and what it has."""
+
+    instance_id: str | None = None
+    member_id = ""
+    #: Generation, or member epoch.
+    generation = -1
+    alive = True
+    #: Whether its next commit is on its way; kept by Reading.
+    commits = False
+
+    def __init__(self, client_id: str, host: str) -> None:
+        self.client_id = client_id
+        self.host = host
+        self.assignment: Assignment = {}
 
 
 class Reading:
@@ -56,6 +71,13 @@ class Reading:
         self._counts = dict(counts)
         return changed
 
+    def notices_growth(self, topics: tuple[str, ...]) -> bool:
+        """Look at the topics now; whether one has more partitions than at the last look."""
+        now = self._stage.now_ms
+        return self.knows_other_counts(
+            {topic: self._stage.topics[topic].count(now) for topic in topics}
+        )
+
     def forget_counts(self) -> None:
         """A group that starts anew has no assignment to compare with."""
         self._counts = {}
@@ -67,7 +89,7 @@ class Reading:
             self._stage.topics[topic].count(now) != count for topic, count in self._counts.items()
         )
 
-    def take_over(self, consumer: Consumer) -> None:
+    def take_over(self, consumer: Reader) -> None:
         """A consumer begins with its partitions where the group has committed, or else at the end."""
         now = self._stage.now_ms
         for topic, indexes in consumer.assignment.items():
@@ -83,7 +105,7 @@ class Reading:
         self._position[place] = self.committed.get(place, end)
         self._read_ms[place] = now
 
-    def _commit_and_go_on(self, consumer: Consumer) -> None:
+    def _commit_and_go_on(self, consumer: Reader) -> None:
         if not consumer.alive:
             return
         if not consumer.waits:
@@ -107,7 +129,7 @@ class Reading:
         self._position[place] = max(min(plan.end(index, now), position + capacity), position)
         return self._position[place]
 
-    def commit(self, consumer: Consumer) -> None:
+    def commit(self, consumer: Reader) -> None:
         """Commit what a consumer has read of its partitions."""
         if self.silent or not consumer.assignment or not consumer.member_id:
             return
@@ -118,7 +140,7 @@ class Reading:
         else:
             self.store(consumer, offsets, consumer.generation, consumer.member_id)
 
-    def rewind(self, consumer: Consumer, share: float) -> None:
+    def rewind(self, consumer: Reader, share: float) -> None:
         """A consumer seeks backwards in all its partitions, and commits that."""
         offsets: dict[Place, int] = {}
         for topic, indexes in consumer.assignment.items():
@@ -173,7 +195,7 @@ class Reading:
             self.committed[place] = offset
         chronicle.committed(now)
 
-    def _commit_in_transaction(self, consumer: Consumer, offsets: dict[Place, int]) -> None:
+    def _commit_in_transaction(self, consumer: Reader, offsets: dict[Place, int]) -> None:
         producer_id = (self._producer_id or 0) + int(consumer.client_id.rpartition("-")[2])
         by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
         for (topic, index), offset in offsets.items():

@@ -22,6 +22,11 @@ from coterie.protocol.group_records.classic import (
     GroupMetadataValue,
     OffsetCommitKey,
 )
+from coterie.protocol.group_records.consumer import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+)
+from coterie.protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
 from coterie.protocol.messages.membership import JoinGroupResponse
 from coterie.protocol.records import RecordBatch, encode_plain_batch
 from coterie.protocol.records.batch import TRANSACTIONAL_FLAG_MASK
@@ -194,18 +199,23 @@ class Stage:
                     self._shard.replay_transactional(outcome.producer_id, record.key, record.value)
                     continue
                 self._shard.replay(record.key, record.value)
-                if type(record.key) is GroupMetadataKey:
+                if isinstance(record.key, (GroupMetadataKey, ConsumerGroupMetadataKey)):
                     self._note(record.value)
 
     def _note(self, value: RecordValue | None) -> None:
+        # Who is in is what the actors were told, not what the record says: see Chronicle.
         if isinstance(value, GroupMetadataValue):
-            # Who is in is what the actors were told, not what the record says: see Chronicle.
             members = frozenset(
                 actor.told_member_id
                 for actor in self.actors
                 if actor.told_generation == value.generation
             )
-            self.chronicle.written(value.generation, members, value.leader, self.now_ms)
+            self.chronicle.written(value.generation, members, self.now_ms, leader=value.leader)
+        elif isinstance(value, ConsumerGroupMetadataValue):
+            members = frozenset(
+                actor.told_member_id for actor in self.actors if actor.told_generation >= 0
+            )
+            self.chronicle.written(value.epoch, members, self.now_ms)
         else:
             self.chronicle.deleted(self.now_ms)
 
@@ -273,3 +283,6 @@ def _encode(outcome: Outcome, now_ms: int) -> bytes:
 def _tell_member(actor: Actor, response: Response) -> None:
     if isinstance(response, JoinGroupResponse) and not response.error_code:
         actor.told_generation, actor.told_member_id = response.generation_id, response.member_id
+    elif isinstance(response, ConsumerGroupHeartbeatResponse) and not response.error_code:
+        actor.told_generation = response.member_epoch
+        actor.told_member_id = response.member_id or actor.told_member_id

@@ -8,6 +8,7 @@ from coterie.simulation.chronicle import Cause, Chronicle
 from coterie.simulation.consumer import Consumer
 from coterie.simulation.fleet import Fleet, GroupPlan
 from coterie.simulation.lives import Action
+from coterie.simulation.modern import ModernConsumer
 from coterie.simulation.reading import Reading
 from coterie.simulation.stage import Actor, Stage, Written
 from coterie.simulation.traffic import TopicPlan
@@ -36,7 +37,7 @@ class Story:
         self._plan = plan
         self._fleet = fleet
         dice = random.Random(f"{fleet.seed}/run/{number}")
-        self.chronicle = Chronicle(plan.group_id)
+        self.chronicle = Chronicle(plan.group_id, plan.life.modern)
         self._stage = Stage(number, self.chronicle, fleet.topics, dice)
         self._dice = dice
         self._reading = Reading(
@@ -73,7 +74,8 @@ class Story:
                 stage.at(event.at_ms, self._act, event.action, event.topics)
             for topic in self._fleet.topics.values():
                 self._expect_growth(topic)
-            for at_ms in self._moves:
+            # Members of the new protocol only look for their coordinator, and go on.
+            for at_ms in () if plan.life.modern else self._moves:
                 stage.at(at_ms, self._move)
         stage.run(self._fleet.end_ms)
 
@@ -97,8 +99,8 @@ class Story:
     # Members come and go
 
     @property
-    def _members(self) -> list[Consumer]:
-        return [each for each in self._stage.actors if isinstance(each, Consumer)]
+    def _members(self) -> list[Consumer | ModernConsumer]:
+        return [each for each in self._stage.actors if isinstance(each, (Consumer, ModernConsumer))]
 
     def _because(self, cause: str, event: str) -> None:
         self.chronicle.because(cause, event, self._stage.now_ms)
@@ -108,21 +110,30 @@ class Story:
         self._hired += 1
         if self._plan.life.static and instance_id is None:
             instance_id = f"{self._plan.kind}-{self._hired}"
-        consumer = Consumer(
+        consumer = self._process(instance_id)
+        self._stage.actors.append(consumer)
+        self._because(cause, event)
+        consumer.join()
+
+    def _process(self, instance_id: str | None) -> Consumer | ModernConsumer:
+        client_id = f"{self._plan.kind}-{self._hired}"
+        host = f"{self._network}.{self._hired % 250 + 1}"
+        if self._plan.life.modern:
+            return ModernConsumer(
+                self._stage, self._reading, client_id=client_id, host=host, topics=self._topics
+            )
+        return Consumer(
             self._stage,
             self._reading,
-            client_id=f"{self._plan.kind}-{self._hired}",
-            host=f"{self._network}.{self._hired % 250 + 1}",
+            client_id=client_id,
+            host=host,
             instance_id=instance_id,
             topics=self._topics,
             assignor=self._plan.assignor,
             assign_ms=_SLOW_LEADER if self._plan.kind == "flapping" else _QUICK_LEADER,
         )
-        self._stage.actors.append(consumer)
-        self._because(cause, event)
-        consumer.join()
 
-    def _dismiss(self, consumer: Consumer, event: str) -> None:
+    def _dismiss(self, consumer: Consumer | ModernConsumer, event: str) -> None:
         if consumer.alive:
             self._because(Cause.CHURN, event)
             consumer.leave(event)
@@ -153,7 +164,10 @@ class Story:
                 self._stage.at(at_ms, self._replace, consumer, "deploy")
 
     def _replace(
-        self, consumer: Consumer, event: str, back_ms: tuple[int, int] = (8_000, 25_000)
+        self,
+        consumer: Consumer | ModernConsumer,
+        event: str,
+        back_ms: tuple[int, int] = (8_000, 25_000),
     ) -> None:
         if consumer.alive:
             self._dismiss(consumer, event)
@@ -199,8 +213,11 @@ class Story:
     def _resubscribe(self, more: tuple[str, ...]) -> None:
         """All members read one more topic from now on, as after a change of a pattern's matches."""
         self._topics = tuple(sorted({*self._topics, *more}))
-        self._because(Cause.SUBSCRIPTION, "resubscribe")
+        if not self._plan.life.modern:
+            self._because(Cause.SUBSCRIPTION, "resubscribe")
         for consumer in self._members:
+            if self._plan.life.modern:  # each of them makes an epoch of its own
+                self._because(Cause.SUBSCRIPTION, "resubscribe")
             consumer.resubscribe(self._topics)
 
     def _expect_growth(self, topic: TopicPlan) -> None:
@@ -210,6 +227,9 @@ class Story:
 
     def _look_at_topics(self) -> None:
         """The leader looks at its topics now and then; more partitions make it rejoin."""
+        if self._plan.life.modern and self._members:
+            self._members[0].heartbeat()
+            return
         leader = next((each for each in self._members if each.leads), None)
         if leader is not None and not leader.waits and self._reading.counts_changed():
             leader.join()
@@ -219,7 +239,8 @@ class Story:
         if self._plan.rejoins_on_move and self._members:
             self._because(Cause.MOVE, "coordinator move")
             for consumer in self._members:
-                self._stage.soon(100, 2_000, consumer.rejoin, consumer.generation)
+                if isinstance(consumer, Consumer):
+                    self._stage.soon(100, 2_000, consumer.rejoin, consumer.generation)
 
     # Offsets
 

@@ -122,5 +122,7 @@ def _with_storms(found: DataFrame) -> DataFrame:
 
 def _stormy() -> Column:
     """Whether the ten minutes up to a rebalance were a storm."""
-    most = F.greatest(F.lit(STORM - 1), F.coalesce("members", F.lit(0)) * _PER_MEMBER + 1)
-    return F.col("in_ten_minutes") > most
+    crowd = F.coalesce("members", F.lit(0)) + F.greatest(
+        F.coalesce(F.size("left"), F.lit(0)), F.lit(0)
+    )
+    return F.col("in_ten_minutes") > F.greatest(F.lit(STORM - 1), crowd * _PER_MEMBER + 1)
