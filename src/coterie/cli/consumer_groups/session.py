@@ -12,7 +12,7 @@ import random
 import socket
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from coterie.cli.consumer_groups.java import (
     Throwable,
@@ -24,7 +24,7 @@ from coterie.cli.consumer_groups.java import (
 )
 from coterie.cli.consumer_groups.options import Options
 from coterie.cli.consumer_groups.output import Output
-from coterie.client import AdminClient, GroupListing, Node, Result
+from coterie.client import AdminClient, GroupListing, Node
 from coterie.client.settings import ClientSettings
 from coterie.error_codes import ErrorCode
 from coterie.errors import (
@@ -260,11 +260,6 @@ class Session:
                 )
                 return api_exception(denied.name, text)
         return self.translate(error)
-
-    async def first_failure(self, result: Result[str, Any]) -> Throwable | None:
-        for group, error in result.errors.items():
-            return await self.failure(group, error)
-        return None
 
 
 def _without_brokers(name: str, cause: Throwable) -> Throwable:
