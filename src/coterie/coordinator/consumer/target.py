@@ -71,9 +71,10 @@ def new_target(
 def _spec(
     group: ConsumerGroup, change: Change, topics: TopicView, *, homogeneous: bool
 ) -> GroupSpec:
-    members = {**group.members, change.new.member_id: change.new}
+    members = dict(group.members)
     if change.replaced is not None:
         members.pop(change.replaced.member_id, None)
+    members[change.new.member_id] = change.new
     resolved = _Resolver(topics)
     specs = {
         member_id: MemberSpec(

@@ -331,6 +331,16 @@ def test_a_static_member_comes_back_with_another_subscription(driver: ConsumerDr
     check_live_equals_replay(driver.shard, driver.log, driver.config)
 
 
+def test_a_static_member_comes_back_under_the_same_member_id(driver: ConsumerDriver) -> None:
+    Person(driver, "one", instance_id="seat").beat()
+    driver.beat("one", -2, instance_id="seat")
+    again = Person(driver, "one", instance_id="seat", subscribed_topic_names=("payments",))
+    settle(again)
+    assert again.names() == [("payments", 0), ("payments", 1)]
+    assert list(driver.consumer_group().members) == ["one"]
+    check_live_equals_replay(driver.shard, driver.log, driver.config)
+
+
 def test_a_seat_that_is_taken(driver: ConsumerDriver) -> None:
     Person(driver, "one", instance_id="seat").beat()
     assert driver.refused("two", 0, instance_id="seat") == E.UNRELEASED_INSTANCE_ID
