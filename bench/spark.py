@@ -6,7 +6,8 @@ batches that were made beforehand; and without Spark beside confluent-kafka. Fro
 records a second one process decodes, and how the time grows with the log.
 
 COTERIE_BENCH_RECORDS is how many records Kafka gets (2,000,000); COTERIE_BENCH_GROWTH how many the larger
-log of the growth has (5,000,000; the goal is meant for 20,000,000), the smaller a tenth of it.
+log of the growth has (5,000,000; the goal is meant for 20,000,000), the smaller a tenth of it. What the
+pipeline itself takes is in bench.spark_cold and bench.spark_build.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, TopicPartition
 
+from bench import spark_build, spark_cold
 from bench.commit_log import TOPIC, fill_kafka, write_disk
 from bench.connector import connector_jars
 from bench.harness import Disagreement, Measurement, must_equal
@@ -59,6 +61,8 @@ def measurements(*, tiny: bool = False) -> Iterator[Measurement]:
         yield growth(Path(home), 200_000 if tiny else int(_setting("GROWTH", 5_000_000)))
         if not tiny:
             yield from on_kafka(Path(home), int(_setting("RECORDS", 2_000_000)))
+            yield from spark_cold.measurements()
+            yield from spark_build.measurements()
 
 
 def _setting(name: str, default: int) -> str:

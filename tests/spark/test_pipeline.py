@@ -1,4 +1,4 @@
-"""The pipeline on a simulated fleet: tables, marts, report, SQL and plan; each of them the same again.
+"""The pipeline on a simulated fleet: tables, marts, report, SQL and plan; and after kill -9 the same again.
 
 The fleet has hostile names: formulas, quotes, markup, separators.
 """
@@ -8,16 +8,22 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import signal
+import subprocess
+import sys
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyspark
 import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from coterie.plans.model import load_plan
 from coterie.simulation import simulate
+from coterie.spark import submit
 from coterie.spark.command import command
 from coterie.spark.marts import MARTS
 from coterie.spark.pipeline.frames import read_table
@@ -80,13 +86,81 @@ def test_a_day_is_a_handful_of_files(made: Made) -> None:
         assert len(manifest.files) <= max(1, len(days)), name
 
 
-def test_a_second_run_changes_nothing(spark: SparkSession, made: Made) -> None:
-    before = everything(spark, made.out)
-    done = pipeline("run", "--segments", made.segments, "--out", made.out)
-    assert "log: nothing new" in done.output
-    assert everything(spark, made.out) == before
+def test_there_is_nothing_new_the_second_time(made: Made) -> None:
+    version = TableStore(made.out).catalog.version
+    done = pipeline("ingest", "--segments", made.segments, "--out", made.out)
+    assert (done.exit_code, done.output) == (0, "log: nothing new\n")
     done = pipeline("compact", "--out", made.out)
     assert (done.exit_code, done.output) == (0, "nothing to do\n")
+    assert TableStore(made.out).catalog.version == version
+
+
+def test_killed_in_ingest_and_in_build_and_run_again(
+    spark: SparkSession, made: Made, tmp_path: Path
+) -> None:
+    """kill -9, in processes of their own; between the two spark-submit; in the end the same tables."""
+    out = tmp_path / "out"
+    source = ("ingest", "--segments", str(made.segments), "--out", str(out))
+    # In the middle of the commit: data files are there, and some manifests, but no catalog.
+    killed = run_killed("os.fsync", 5, *source)
+    assert (killed.returncode, killed.stderr) == (-signal.SIGKILL, "")
+    assert TableStore(out).tables == ["end_offsets"]
+    assert list(out.glob("commits/*/*/*.parquet"))
+
+    script = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    done = _process([str(script), "--master", "local[2]", submit.__file__, *source])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("log: ")
+
+    # In the middle of the marts: some are written.
+    killed = run_killed("build.replace_mart", 2, "build", "--out", str(out))
+    assert (killed.returncode, killed.stderr) == (-signal.SIGKILL, "")
+    assert "lag" not in TableStore(out).tables
+    assert list(out.glob("lag/*/*.parquet"))
+
+    assert pipeline("run", "--segments", made.segments, "--out", out).exit_code == 0
+    assert everything(spark, out) == everything(spark, made.out)
+    named = {path for name in TableStore(out).tables for path in TableStore(out).paths(name)}
+    assert {str(path) for path in out.rglob("*.parquet")} == named
+
+
+#: Runs `coterie pipeline` and ends as by kill -9 at the n-th call of a function, after ingest or build began.
+KILLED = """
+import os, signal, sys
+from coterie.spark.pipeline import build, ingest
+
+left = [{number}]
+real = {function}
+
+def killing(*arguments, **named):
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*arguments, **named)
+
+def armed(step):
+    def begin(*arguments, **named):
+        {function} = killing
+        return step(*arguments, **named)
+    return begin
+
+build.build, ingest.ingest = armed(build.build), armed(ingest.ingest)
+from coterie.cli.main import main
+main(["pipeline", *sys.argv[1:], "--master", "local[2]"])
+"""
+
+
+def run_killed(function: str, number: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    code = KILLED.format(function=function, number=number)
+    return _process([sys.executable, "-c", code, *arguments])
+
+
+def _process(command: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment.pop("SPARK_HOME", None)
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=300, env=environment
+    )
 
 
 def test_the_report_is_what_the_tables_say(spark: SparkSession, made: Made) -> None:

@@ -38,12 +38,12 @@ def cluster() -> Iterator[EmbeddedCluster]:
 def test_run_on_the_embedded_cluster(
     spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    arguments = ("run", "--bootstrap-server", cluster.bootstrap_servers, "--out", tmp_path)
-    first = pipeline(*arguments)
-    assert first.exit_code == 0, first.output
-    assert "3 groups" in first.output
-    second = pipeline(*arguments)
-    assert "log: nothing new" in second.output
+    where = ("--bootstrap-server", cluster.bootstrap_servers, "--out", tmp_path)
+    done = pipeline("run", *where)
+    assert done.exit_code == 0, done.output
+    assert "3 groups" in done.output
+    assert pipeline("ingest", *where).output == "log: nothing new\n"
+    assert pipeline("snapshot", *where).exit_code == 0
     store = TableStore(tmp_path)
     assert len({row["snapshot_id"] for row in rows_of(store, "groups")}) == 2
     _, rows = run_query(
