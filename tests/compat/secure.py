@@ -1,7 +1,8 @@
 """A secured Apache Kafka 4.3.0, and a secured cluster of ours: the same users, ACLs and certificates on both.
 
 Kafka keeps the kit's listener in plain text, whose principal is a super user, for the kit and for setting up;
-tests use the listeners SASL (SASL_PLAINTEXT), SECURE (SASL_SSL) and MUTUAL (SSL with client certificates).
+tests use the listeners SASL (SASL_PLAINTEXT), SECURE (SASL_SSL), MUTUAL (SSL with client certificates),
+TOKENS (OAUTHBEARER) and SHORT (SASL_PLAINTEXT whose sessions end after a second and a half).
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def secure_kafka(certificates: Certificates, users: Mapping[str, str]) -> KafkaC
             f'{_OAUTH} required unsecuredLoginStringClaim_sub="broker";'
         ),
     }
-    for listener in ("sasl", "secure"):
+    for mechanism in ("plain", "scram-sha-512"):
+        config[f"listener.name.short.{mechanism}.connections.max.reauth.ms"] = "1500"
+    for listener in ("sasl", "secure", "short"):
         prefix = f"listener.name.{listener}"
         config[f"{prefix}.plain.sasl.jaas.config"] = f"{_PLAIN} required {logins};"
         for name in ("scram-sha-256", "scram-sha-512"):
@@ -74,6 +77,7 @@ def secure_kafka(certificates: Certificates, users: Mapping[str, str]) -> KafkaC
         "SECURE": "SASL_SSL",
         "MUTUAL": "SSL",
         "TOKENS": "SASL_PLAINTEXT",
+        "SHORT": "SASL_PLAINTEXT",
     }
     return KafkaCluster(config=config, listeners=listeners)
 

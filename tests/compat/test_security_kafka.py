@@ -3,6 +3,7 @@ alike, and our client works on Kafka over SASL_SSL."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import time
@@ -140,6 +141,33 @@ def test_f39_our_client_never_falls_back(kafka: KafkaCluster, certificates: Cert
     ):
         admin.list_groups()
     assert "hush" not in str(failed.value)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_f38_our_client_renews_its_session(kafka: KafkaCluster, mechanism: str) -> None:
+    """KIP-368: on the same connections, before Kafka would close them."""
+    given = settings(
+        kafka,
+        "SHORT",
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism=mechanism,
+        sasl_username="reader",
+        sasl_password=password("reader"),
+    )
+
+    async def play() -> None:
+        async with AdminClient(given) as admin:
+            await admin.list_groups()
+            opened = dict(admin._network._open)
+            logins = admin.requests["SaslHandshake"]
+            async with asyncio.timeout(60):
+                while admin.requests["SaslHandshake"] < logins + len(opened):
+                    await admin.list_groups()
+            await admin.list_groups()
+            assert dict(admin._network._open) == opened
+            assert not any(each.closed for each in opened.values())
+
+    asyncio.run(play())
 
 
 def unsecured_token(subject: str) -> tuple[str, float]:
