@@ -21,7 +21,7 @@ from coterie.spark.errors import sentence
 from coterie.testing import EmbeddedCluster
 
 JOB = Path(__file__).parent / "jobs" / "stream_job.py"
-_PATIENCE_S = 90.0
+_PATIENCE_S = 240.0
 
 
 @pytest.fixture(scope="module")

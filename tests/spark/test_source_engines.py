@@ -24,7 +24,7 @@ from tests.spark.jobs.read_job import SECRET
 
 JOB = Path(__file__).parent / "jobs" / "read_job.py"
 SPARK = Path(pyspark.__file__).parent
-_PATIENCE_S = 150.0
+_PATIENCE_S = 300.0
 _SMALL = "-XX:TieredStopAtLevel=1"
 
 

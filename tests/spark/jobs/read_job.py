@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 SECRET = "hush-hush"
-_PATIENCE_S = 120.0
+_PATIENCE_S = 240.0
 
 
 def main() -> int:
