@@ -272,7 +272,7 @@ def _explain_tls(error: ssl.SSLError, address: str) -> AuthenticationFailed:
     hint = ""
     if error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
         hint = "; the port does not speak TLS, check security.protocol"
-    elif "CERTIFICATE" in (error.reason or ""):
+    elif "CERTIFICATE" in (error.reason or "") or "UNKNOWN_CA" in (error.reason or ""):
         hint = "; the broker does not accept our certificate, check ssl.keystore.location"
     return AuthenticationFailed(f"{address}: TLS failed: {reason}{hint}")
 

@@ -39,6 +39,8 @@ _KEY: Final = re.compile(
     re.DOTALL,
 )
 _NO_PASSWORD: Final = Secret("")
+#: How OpenSSL calls bytes that are not TLS; who sends such would not understand an alert.
+_NOT_TLS: Final = frozenset({"HTTP_REQUEST", "WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,17 +171,26 @@ class ReloadableContext(ssl.SSLContext):
 
 
 def _watched(failed: Callable[[ssl.SSLError], None]) -> type[ssl.SSLObject]:
-    """An SSLObject that tells of a handshake that failed; asyncio tells nobody."""
+    """An SSLObject that tells of a handshake that failed, us and the peer; asyncio tells neither."""
 
     class Watched(ssl.SSLObject):
+        _failure: ssl.SSLError | None = None
+
         def do_handshake(self) -> None:
+            if self._failure is not None:
+                raise self._failure
             try:
                 super().do_handshake()
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 raise
             except ssl.SSLError as error:
                 failed(error)
-                raise
+                if error.reason in _NOT_TLS:
+                    raise
+                # Whoever waits for more sends what there is first, and that is the alert with the reason.
+                # The peer hangs up then; if it does not, the deadline of the handshake does.
+                self._failure = error
+                raise ssl.SSLWantReadError from error
 
     return Watched
 
