@@ -65,7 +65,9 @@ class Call:
 
     def encode(self, response: Response) -> bytes:
         """A response's frame, for the receiver's eyes."""
-        return self.encode_finished(self.finish(response))
+        if self.guard is not None:
+            response = self.guard.finish(response)
+        return self.encode_finished(response)
 
     def encode_finished(self, response: Response) -> bytes:
         if isinstance(response, JoinGroupResponse) and response.error_code and self.version >= 7:
