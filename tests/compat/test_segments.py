@@ -28,6 +28,7 @@ from tests.compat.clients.base import Client
 from tests.compat.clients.confluent import ConfluentClient
 from tests.compat.java import JavaTools, Said
 from tests.compat.scenarios import drain, values
+from tests.compat.test_groups_over_a_socket import until_ok
 from tests.kit.golden import DATA, load_json
 from tests.kit.wire_client import WireClient
 
@@ -138,6 +139,8 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WireClient]:
     with EmbeddedCluster(data_dir=root, config=CONFIG) as cluster:
         host, _, port = cluster.bootstrap_servers.partition(":")
         with WireClient(host, int(port)) as client:
+            # While a shard loads, groups cannot be listed.
+            until_ok(lambda: client.ask(ListGroupsRequest(), ListGroupsResponse).error_code)
             yield client
 
 
