@@ -201,6 +201,13 @@ class AclFilter(msgspec.Struct, frozen=True):
             return "patternFilter"
         return None if self.operation and self.permission else "entryFilter"
 
+    def __str__(self) -> str:
+        return (
+            f"{self.principal or 'anybody'} {self.permission.name.lower()} {self.operation.title} on "
+            f"{self.resource_type.title} {self.pattern_type.name.lower()} {self.resource_name or 'any'!r} "
+            f"from {self.host or 'anywhere'}"
+        )
+
     def matches(self, acl: AclBinding) -> bool:
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)

@@ -9,8 +9,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from coterie.protocol.api import ApiKey
+from coterie.protocol.messages.acls import (
+    AlterUserScramCredentialsRequest,
+    CreateAclsRequest,
+    DeleteAclsRequest,
+)
 from coterie.security.acls import Operation, ResourceType
 from coterie.server.access_rules import Access, Each, Need, Omit, Whole
+from coterie.server.acl_messages import binding_of, filter_of
 from coterie.server.offset_rules import OffsetFetchRule
 from coterie.server.special_rules import (
     AddPartitionsRule,
@@ -44,9 +50,22 @@ def _without_member(request: Any) -> bool:
     return not request.member_id
 
 
+def _new_acls(request: CreateAclsRequest) -> tuple[str, list[str]]:
+    return "Acl", [str(binding_of(each)) for each in request.creations]
+
+
+def _filters_of_acls(request: DeleteAclsRequest) -> tuple[str, list[str]]:
+    return "Acl", [str(filter_of(each)) for each in request.filters]
+
+
+def _users(request: AlterUserScramCredentialsRequest) -> tuple[str, list[str]]:
+    changed = [each.name for each in request.deletions]
+    return "User", changed + [each.name for each in request.upsertions]
+
+
 _MEMBER: Final = Access((Whole(_O.READ, _GROUP, "group_id"),))
 _DESCRIBE_CLUSTER: Final = Access((Whole(_O.DESCRIBE, _CLUSTER),))
-_ALTER_CLUSTER: Final = Access((Whole(_O.ALTER, _CLUSTER),), _always)
+_ALTER_CLUSTER: Final = (Whole(_O.ALTER, _CLUSTER),)
 _WRITE_TRANSACTION: Final = Whole(_O.WRITE, _TRANSACTIONAL_ID, "transactional_id")
 _ANYBODY: Final = Access()
 
@@ -99,8 +118,8 @@ ACCESS: Final[dict[ApiKey, Access]] = {
         )
     ),
     ApiKey.DESCRIBE_ACLS: _DESCRIBE_CLUSTER,
-    ApiKey.CREATE_ACLS: _ALTER_CLUSTER,
-    ApiKey.DELETE_ACLS: _ALTER_CLUSTER,
+    ApiKey.CREATE_ACLS: Access(_ALTER_CLUSTER, _always, _new_acls),
+    ApiKey.DELETE_ACLS: Access(_ALTER_CLUSTER, _always, _filters_of_acls),
     ApiKey.DESCRIBE_CONFIGS: Access((ConfigsRule(_O.DESCRIBE_CONFIGS),)),
     ApiKey.SASL_AUTHENTICATE: _ANYBODY,
     ApiKey.CREATE_PARTITIONS: Access((Each(_O.ALTER, _TOPIC, "topics", "name"),), _always),
@@ -115,7 +134,7 @@ ACCESS: Final[dict[ApiKey, Access]] = {
         _always,
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _DESCRIBE_CLUSTER,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _ALTER_CLUSTER,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Access(_ALTER_CLUSTER, _always, _users),
     ApiKey.DESCRIBE_CLUSTER: Access((DescribeClusterRule(),)),
     ApiKey.DESCRIBE_PRODUCERS: Access((Each(_O.READ, _TOPIC, "topics", "name"),)),
     ApiKey.DESCRIBE_TRANSACTIONS: Access((DescribeTransactionsRule(),)),

@@ -197,8 +197,12 @@ class Access(NamedTuple):
 
     rules: tuple[Rule, ...] = ()
     changes: Callable[[Any], bool] = _never
+    #: What a request changes, where that is not what its first rule is about.
+    subjects: Callable[[Any], tuple[str, Iterable[str]]] | None = None
 
     def names(self, request: Request) -> tuple[str, Iterable[str]]:
+        if self.subjects is not None:
+            return self.subjects(request)
         return self.rules[0].names(request) if self.rules else NOTHING
 
     @property

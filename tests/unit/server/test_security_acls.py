@@ -14,6 +14,8 @@ from coterie.error_codes import ErrorCode
 from coterie.protocol.api import ApiKey
 from coterie.protocol.messages.acls import (
     AclCreation,
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
     CreateAclsRequest,
     CreateAclsResponse,
     DeleteAclsFilter,
@@ -21,6 +23,7 @@ from coterie.protocol.messages.acls import (
     DeleteAclsResponse,
     DescribeAclsRequest,
     DescribeAclsResponse,
+    ScramCredentialUpsertion,
 )
 from coterie.protocol.messages.configs import (
     DescribeConfigsRequest,
@@ -307,3 +310,26 @@ def test_the_audit_log(cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixtur
         },
     ]
     assert not any("\n" in line or "hush" in line for line in lines)
+
+
+def test_the_audit_log_names_acls_and_users(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    upsertion = ScramCredentialUpsertion("zoe", 1, 4096, b"salt", b"salted-hush")
+    with login(cluster, "admin") as client, caplog.at_level(logging.INFO, "coterie.audit"):
+        client.ask(CreateAclsRequest((creation(binding("zoe-group")),)), CreateAclsResponse)
+        wanted = DeleteAclsFilter(3, "zoe-group", 3, None, None, 1, 1)
+        client.ask(DeleteAclsRequest((wanted,)), DeleteAclsResponse)
+        request = AlterUserScramCredentialsRequest((), (upsertion,))
+        client.ask(request, AlterUserScramCredentialsResponse)
+    lines = [json.loads(record.getMessage()) for record in caplog.records]
+    assert [(line["api"], line["resource"], line["names"], line["errors"]) for line in lines] == [
+        (
+            "CreateAcls",
+            "Acl",
+            ["User:alice allow Read on Group literal 'zoe-group' from *"],
+            [],
+        ),
+        ("DeleteAcls", "Acl", ["anybody any Any on Group literal 'zoe-group' from anywhere"], []),
+        ("AlterUserScramCredentials", "User", ["zoe"], []),
+    ]

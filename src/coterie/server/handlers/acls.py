@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.acls import (
-    AclCreation,
     AclCreationResult,
     AclDescription,
     CreateAclsRequest,
     CreateAclsResponse,
-    DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
     DeleteAclsRequest,
@@ -22,14 +20,8 @@ from coterie.protocol.messages.acls import (
     DescribeAclsResponse,
 )
 from coterie.protocol.schema import Response
-from coterie.security.acls import (
-    AclBinding,
-    AclFilter,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from coterie.security.acls import AclBinding
+from coterie.server.acl_messages import binding_of, filter_of
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
@@ -48,7 +40,7 @@ def describe_acls(broker: Broker, call: Call, request: DescribeAclsRequest) -> R
             error_code=ErrorCode.SECURITY_DISABLED,
             error_message="No Authorizer is configured on the broker",
         )
-    wanted = _filter(request)
+    wanted = filter_of(request)
     if wanted.unknown:
         return DescribeAclsResponse(
             error_code=ErrorCode.INVALID_REQUEST, error_message=f"Unknown {wanted.unknown}."
@@ -79,7 +71,7 @@ def create_acls(broker: Broker, call: Call, request: CreateAclsRequest) -> Respo
     results = []
     new: list[AclBinding] = []
     for creation in request.creations:
-        acl = _binding(creation)
+        acl = binding_of(creation)
         why = acl.why_invalid()
         if why is None:
             new.append(acl)
@@ -99,7 +91,7 @@ def delete_acls(broker: Broker, call: Call, request: DeleteAclsRequest) -> Respo
     results = []
     gone: dict[AclBinding, None] = {}
     for each in request.filters:
-        wanted = _filter(each)
+        wanted = filter_of(each)
         if wanted.unknown:
             why = f"Unknown {wanted.unknown}."
             results.append(DeleteAclsFilterResult(ErrorCode.INVALID_REQUEST, why))
@@ -113,30 +105,6 @@ def delete_acls(broker: Broker, call: Call, request: DeleteAclsRequest) -> Respo
         )
     security.remove_acls(gone)
     return DeleteAclsResponse(filter_results=tuple(results))
-
-
-def _binding(creation: AclCreation) -> AclBinding:
-    return AclBinding(
-        ResourceType.of(creation.resource_type),
-        creation.resource_name,
-        PatternType.of(creation.resource_pattern_type),
-        creation.principal,
-        creation.host,
-        Operation.of(creation.operation),
-        Permission.of(creation.permission_type),
-    )
-
-
-def _filter(given: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
-    return AclFilter(
-        ResourceType.of(given.resource_type_filter),
-        given.resource_name_filter,
-        PatternType.of(given.pattern_type_filter),
-        given.principal_filter,
-        given.host_filter,
-        Operation.of(given.operation),
-        Permission.of(given.permission_type),
-    )
 
 
 def _matched(acl: AclBinding) -> DeleteAclsMatchingAcl:

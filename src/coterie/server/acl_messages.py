@@ -1,0 +1,39 @@
+"""ACLs as requests carry them, read into the model."""
+
+from __future__ import annotations
+
+from coterie.protocol.messages.acls import AclCreation, DeleteAclsFilter, DescribeAclsRequest
+from coterie.security.acls import (
+    AclBinding,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+
+__all__ = ["binding_of", "filter_of"]
+
+
+def binding_of(creation: AclCreation) -> AclBinding:
+    return AclBinding(
+        ResourceType.of(creation.resource_type),
+        creation.resource_name,
+        PatternType.of(creation.resource_pattern_type),
+        creation.principal,
+        creation.host,
+        Operation.of(creation.operation),
+        Permission.of(creation.permission_type),
+    )
+
+
+def filter_of(given: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+    return AclFilter(
+        ResourceType.of(given.resource_type_filter),
+        given.resource_name_filter,
+        PatternType.of(given.pattern_type_filter),
+        given.principal_filter,
+        given.host_filter,
+        Operation.of(given.operation),
+        Permission.of(given.permission_type),
+    )
