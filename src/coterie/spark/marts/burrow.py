@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from coterie.spark.marts.inputs import at_least_zero, settled_commits
 
-__all__ = ["Burrow", "group_status", "partition_status"]
+__all__ = ["STATUSES", "Burrow", "group_status", "partition_status", "with_group_status"]
 
 #: Burrow's numbers; a group has the highest of its partitions', but no more than ERR.
 STATUSES = {"NOTFOUND": 0, "OK": 1, "WARN": 2, "ERR": 3, "STOP": 4, "STALL": 5, "REWIND": 6}
@@ -76,21 +76,43 @@ def partition_status(
 
 def group_status(partitions: DataFrame) -> DataFrame:
     """One row per group: the worst status of its partitions, at most ERR, and its lag."""
+    figures = [figure.alias(name) for name, figure in _figures().items()]
+    found = partitions.groupBy("group_id").agg(*figures)
+    return found.withColumn("status", _name_of("worst")).drop("worst")
+
+
+def with_group_status(partitions: DataFrame) -> DataFrame:
+    """The partitions, each with the figures of its group (`group_...`) beside its own.
+
+    For whoever needs both: what partitions are made from is large, and is looked at only once this way.
+    """
+    of_group = Window.partitionBy("group_id")
+    figures = [figure.over(of_group).alias(f"group_{name}") for name, figure in _figures().items()]
+    first = F.row_number().over(of_group.orderBy(*_PLACE)) == 1
+    found = partitions.select("*", *figures, first.alias("first_of_group"))
+    return found.withColumn("group_status", _name_of("group_worst")).drop("group_worst")
+
+
+def _figures() -> dict[str, Column]:
+    """What is counted over the partitions of a group."""
     number = F.create_map(*[F.lit(each) for pair in STATUSES.items() for each in pair])
-    worst = F.least(F.max(F.element_at(number, F.col("status"))), F.lit(STATUSES["ERR"]))
+    counts = {
+        each: F.sum((F.col("status") == each).cast("int"))
+        for each in ("WARN", "STOP", "STALL", "REWIND")
+    }
+    return {
+        "worst": F.max(F.element_at(number, F.col("status"))),
+        "partitions": F.count("*"),
+        "total_lag": F.sum("current_lag"),
+        "max_lag": F.max("current_lag"),
+        "complete": F.avg((F.col("complete") == 1).cast("int")),
+        **counts,
+    }
+
+
+def _name_of(worst: str) -> Column:
     names = F.create_map(*[F.lit(each) for name, n in STATUSES.items() for each in (n, name)])
-    found = partitions.groupBy("group_id").agg(
-        worst.alias("worst"),
-        F.count("*").alias("partitions"),
-        F.sum("current_lag").alias("total_lag"),
-        F.max("current_lag").alias("max_lag"),
-        (F.count_if(F.col("complete") == 1) / F.count("*")).alias("complete"),
-        *(
-            F.count_if(F.col("status") == each).alias(each)
-            for each in ("WARN", "STOP", "STALL", "REWIND")
-        ),
-    )
-    return found.withColumn("status", F.element_at(names, F.col("worst")))
+    return F.element_at(names, F.least(F.col(worst), F.lit(STATUSES["ERR"])))
 
 
 def _rings(commits: DataFrame, history: DataFrame, now: DataFrame, settings: Burrow) -> DataFrame:

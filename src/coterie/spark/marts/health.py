@@ -12,7 +12,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from coterie.spark.marts.burrow import Burrow, group_status, partition_status
+from coterie.spark.marts.burrow import Burrow, partition_status, with_group_status
 from coterie.spark.marts.inputs import (
     dataset_or_empty,
     end_offset_history,
@@ -107,65 +107,92 @@ def health(
         judged = judged.join(live, ["group_id", *_PLACE], "left_semi").join(
             there.select("group_id", "members"), "group_id", "left"
         )
-        found += _of_rings(judged, stuck_after)
+        found.append(_of_rings(judged, stuck_after))
     found += _of_rebalances(session, rebalances, group_events, now, as_of)
     together = reduce(lambda one, other: one.unionByName(other), found)
     return conform(together.crossJoin(F.broadcast(now)), HEALTH)
 
 
 def _finding(
-    rule: str, severity: Column | str, evidence: Column, next_step: Column | str
+    rule: str,
+    severity: Column | str,
+    evidence: Column,
+    next_step: Column | str,
+    *,
+    status: Column | None = None,
+    about: str = "partition",
 ) -> Column:
-    """What a rule says of a row."""
+    """What a rule says of a row; `about` is group, topic or partition."""
+    nothing = F.lit(None)
     level = F.lit(severity) if isinstance(severity, str) else severity
     step = F.lit(next_step) if isinstance(next_step, str) else next_step
-    status = F.when(level == "critical", "ERR").when(level == "warning", "WARN").otherwise("OK")
+    if status is None:
+        status = F.when(level == "critical", "ERR").when(level == "warning", "WARN").otherwise("OK")
+    topic = F.col("topic") if about != "group" else nothing
+    partition = F.col("partition") if about == "partition" else nothing
     return F.struct(
+        topic.cast("string").alias("topic"),
+        partition.cast("int").alias("partition"),
         F.lit(rule).alias("rule"),
-        (F.col("status") if rule == "burrow" else status).alias("status"),
+        status.alias("status"),
         level.alias("severity"),
         evidence.alias("evidence"),
         step.alias("next_step"),
     )
 
 
-def _found(frame: DataFrame, *findings: Column, about: str = "partition") -> DataFrame:
-    """The findings of each row, one row each; `about` is group, topic or partition."""
-    nothing = F.lit(None)
-    topic = F.col("topic") if about != "group" else nothing
-    partition = F.col("partition") if about == "partition" else nothing
-    return frame.select(
-        "group_id",
-        topic.cast("string").alias("topic"),
-        partition.cast("int").alias("partition"),
-        F.explode(F.array_compact(F.array(*findings))).alias("finding"),
-    ).select("group_id", "topic", "partition", "finding.*")
+def _found(frame: DataFrame, *findings: Column) -> DataFrame:
+    """The findings of each row, one row each."""
+    each = F.explode(F.array_compact(F.array(*findings))).alias("finding")
+    return frame.select("group_id", each).select("group_id", "finding.*")
 
 
 # Burrow, and what can be seen in its rings
 
 
-def _of_rings(judged: DataFrame, stuck_after: timedelta) -> list[DataFrame]:
+def _of_rings(judged: DataFrame, stuck_after: timedelta) -> DataFrame:
     """A verdict for each group, the partitions that it comes from, and those that are stuck."""
-    steps = F.create_map(*[F.lit(each) for pair in _STEPS.items() for each in pair])
-    counts = [
-        F.format_string(f"%d {each}", F.col(each)) for each in ("WARN", "STOP", "STALL", "REWIND")
-    ]
-    verdict = _finding(
-        "burrow",
-        F.when(F.col("status") == "OK", "ok")
-        .when(F.col("status") == "WARN", "warning")
-        .otherwise("critical"),
-        F.concat(
-            F.format_string("%d partitions: ", "partitions"),
-            F.concat_ws(", ", *counts),
-            F.format_string("; total lag %d", F.coalesce("total_lag", F.lit(0))),
-        ),
-        F.when(F.col("status") == "OK", steps["OK"]).otherwise(steps["ERR"]),
+    rows = with_group_status(_with_stillness(judged))
+    bad = F.col("status") != "OK"
+    return _found(
+        rows,
+        F.when(F.col("first_of_group"), _verdict()),
+        F.when(bad, _judgement()),
+        _stuck(stuck_after),
     )
-    judgement = _finding(
+
+
+def _steps() -> Column:
+    return F.create_map(*[F.lit(each) for pair in _STEPS.items() for each in pair])
+
+
+def _verdict() -> Column:
+    """What Burrow says of a group."""
+    status = F.col("group_status")
+    counts = [
+        F.format_string(f"%d {each}", F.col(f"group_{each}"))
+        for each in ("WARN", "STOP", "STALL", "REWIND")
+    ]
+    return _finding(
         "burrow",
-        F.when(F.col("status") == "WARN", "warning").otherwise("critical"),
+        F.when(status == "OK", "ok").when(status == "WARN", "warning").otherwise("critical"),
+        F.concat(
+            F.format_string("%d partitions: ", F.col("group_partitions")),
+            F.concat_ws(", ", *counts),
+            F.format_string("; total lag %d", F.coalesce("group_total_lag", F.lit(0))),
+        ),
+        F.when(status == "OK", _steps()["OK"]).otherwise(_steps()["ERR"]),
+        status=status,
+        about="group",
+    )
+
+
+def _judgement() -> Column:
+    """What Burrow says of a partition."""
+    status = F.col("status")
+    return _finding(
+        "burrow",
+        F.when(status == "WARN", "warning").otherwise("critical"),
         F.format_string(
             "lag %d; last commit %s of offset %d; %d commits looked at",
             F.col("current_lag"),
@@ -173,13 +200,9 @@ def _of_rings(judged: DataFrame, stuck_after: timedelta) -> list[DataFrame]:
             F.col("last_committed"),
             F.size("ring"),
         ),
-        steps[F.col("status")],
+        _steps()[status],
+        status=status,
     )
-    bad = F.col("status") != "OK"
-    return [
-        _found(group_status(judged), verdict, about="group"),
-        _found(_with_stillness(judged), F.when(bad, judgement), _stuck(stuck_after)),
-    ]
 
 
 def _with_stillness(judged: DataFrame) -> DataFrame:
@@ -233,6 +256,7 @@ def _of_lag(lag: DataFrame, there: DataFrame) -> list[DataFrame]:
         "info",
         F.format_string("no members, and lag %d", F.col("lag")),
         "start its consumers, or delete the group if it is not needed: see stale_groups",
+        about="group",
     )
     # A simple group has no members at any time.
     with_protocol = F.coalesce("protocol_type", F.lit("")) != ""
@@ -240,7 +264,7 @@ def _of_lag(lag: DataFrame, there: DataFrame) -> list[DataFrame]:
     totals = lag.groupBy("group_id").agg(F.sum("lag").alias("lag")).where("lag > 0")
     return [
         _found(_with_neighbours(lag), _hot(), _at_risk(), F.when(F.col("data_loss"), loss)),
-        _found(totals.join(idle, "group_id", "left_semi"), empty, about="group"),
+        _found(totals.join(idle, "group_id", "left_semi"), empty),
     ]
 
 
@@ -319,8 +343,9 @@ def _of_members(people: DataFrame, history: DataFrame) -> list[DataFrame]:
             F.concat_ws(", ", F.slice("names", 1, 5)),
         ),
         "stop the members that have nothing to do, or give the topics more partitions",
+        about="group",
     )
-    return [_found(counts, F.when(crowded, idle), about="group"), _unassigned(people, history)]
+    return [_found(counts, F.when(crowded, idle)), _unassigned(people, history)]
 
 
 def _unassigned(people: DataFrame, history: DataFrame) -> DataFrame:
@@ -343,8 +368,9 @@ def _unassigned(people: DataFrame, history: DataFrame) -> DataFrame:
             F.concat_ws(", ", F.slice("which", 1, 10).cast("array<string>")),
         ),
         "nobody reads them: see whether the group is rebalancing, or restart its leader to assign anew",
+        about="topic",
     )
-    return _found(found, finding, about="topic")
+    return _found(found, finding)
 
 
 def _of_rebalances(
@@ -374,5 +400,6 @@ def _of_rebalances(
             F.col("cause"),
         ),
         "look for a member that comes and goes: see rebalances for its client id and host",
+        about="group",
     )
-    return [_found(storms, finding, about="group")]
+    return [_found(storms, finding)]

@@ -50,15 +50,19 @@ def offset_resets(
     in_order = Window.partitionBy("group_id", "topic", "topic_partition").orderBy(
         "partition", "offset"
     )
-    # Only what decides is sorted; the rest is fetched for the few rows that are found.
-    slim = log.select(
-        "group_id", "topic", "topic_partition", "partition", "offset", "committed_offset"
+    rows = log.select(
+        "group_id",
+        "topic",
+        "topic_partition",
+        "partition",
+        "offset",
+        "timestamp",
+        "committed_offset",
+        "topic_id",
+        "metadata",
+        F.lag("committed_offset").over(in_order).alias("from_offset"),
     )
-    slim = slim.withColumn("from_offset", F.lag("committed_offset").over(in_order))
-    backwards = slim.where(F.col("committed_offset") < F.col("from_offset")).select(
-        "partition", "offset", "from_offset"
-    )
-    found = log.join(F.broadcast(backwards), ["partition", "offset"])
+    found = rows.where(F.col("committed_offset") < F.col("from_offset"))
     events = dataset_or_empty("group_events", group_events, session, as_of)
     owned = _with_classic_owner(_with_modern_owner(found, events), events)
     return conform(_told(owned), OFFSET_RESETS)
@@ -66,27 +70,27 @@ def offset_resets(
 
 def _with_classic_owner(found: DataFrame, events: DataFrame) -> DataFrame:
     """Each reset with the members of the generation that it was written in: the record before it."""
-    resets = found.withColumn("is_reset", F.lit(True))
-    groups = F.broadcast(found.select("group_id").distinct())
-    generations = (
-        events.where(F.col("record") == "GroupMetadata")
-        .join(groups, "group_id", "left_semi")
-        .select(
-            "group_id",
-            "partition",
-            "offset",
-            _owners().alias("owners"),
-            F.lit(False).alias("is_reset"),
-        )
+    generations = events.where(F.col("record") == "GroupMetadata").select(
+        "group_id", "partition", "offset", _owners().alias("owners")
     )
-    both = resets.unionByName(generations, allowMissingColumns=True)
+    return _with_newest(found, generations, ["group_id"], "owners")
+
+
+def _with_newest(found: DataFrame, news: DataFrame, keys: list[str], column: str) -> DataFrame:
+    """Each reset with the newest value that the log has before it, for the same keys.
+
+    Both are sorted together: resets are made from the whole log, and are to be looked at only once.
+    """
+    both = found.withColumn("is_reset", F.lit(True)).unionByName(
+        news.withColumn("is_reset", F.lit(False)), allowMissingColumns=True
+    )
     so_far = (
-        Window.partitionBy("group_id")
+        Window.partitionBy(*keys)
         .orderBy("partition", "offset")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    known = both.withColumn("owners", F.last("owners", ignorenulls=True).over(so_far))
-    return known.where("is_reset")
+    known = both.withColumn(column, F.last(column, ignorenulls=True).over(so_far))
+    return known.where("is_reset").drop("is_reset")
 
 
 def _owners() -> Column:
@@ -105,41 +109,30 @@ def _owners() -> Column:
 
 def _with_modern_owner(found: DataFrame, events: DataFrame) -> DataFrame:
     """The same for KIP-848 groups, whose members are written one by one, with ids of topics."""
-    groups = F.broadcast(found.select("group_id").distinct())
-    modern = events.where(F.col("group_type") != "classic").join(groups, "group_id", "left_semi")
+    modern = events.where((F.col("group_type") != "classic") & ~F.col("tombstone"))
     people = (
-        modern.where(F.col("record").endswith("GroupMemberMetadata") & ~F.col("tombstone"))
+        modern.where(F.col("record").endswith("GroupMemberMetadata"))
         .groupBy("group_id", F.col("member_id").alias("modern_id"))
         .agg(F.max("client_id").alias("modern_client"), F.max("client_host").alias("modern_host"))
     )
-    has = modern.where(
-        F.col("record").endswith("GroupCurrentMemberAssignment") & ~F.col("tombstone")
-    ).select(
+    has = modern.where(F.col("record").endswith("GroupCurrentMemberAssignment")).select(
         "group_id",
-        F.col("offset").alias("given_at"),
+        "partition",
+        "offset",
         F.col("member_id").alias("modern_id"),
         F.explode("assignment").alias("given"),
     )
     places = has.select(
         "group_id",
-        "given_at",
+        "partition",
+        "offset",
         "modern_id",
-        F.col("given.topic_id").alias("given_id"),
-        F.explode("given.partitions").alias("given_partition"),
+        F.col("given.topic_id").alias("topic_id"),
+        F.explode("given.partitions").alias("topic_partition"),
     )
-    matches = found.join(
-        places,
-        (found["group_id"] == places["group_id"])
-        & (found["topic_id"] == places["given_id"])
-        & (found["topic_partition"] == places["given_partition"])
-        & (places["given_at"] < found["offset"]),
-    ).select(found["partition"], found["offset"], "given_at", "modern_id")
-    owners = matches.groupBy("partition", "offset").agg(
-        F.max_by("modern_id", "given_at").alias("modern_id")
-    )
-    return found.join(owners, ["partition", "offset"], "left").join(
-        people, ["group_id", "modern_id"], "left"
-    )
+    keys = ["group_id", "topic_id", "topic_partition"]
+    owned = _with_newest(found, places, keys, "modern_id")
+    return owned.join(people, ["group_id", "modern_id"], "left")
 
 
 def _told(found: DataFrame) -> DataFrame:
