@@ -25,50 +25,59 @@ def assign_uniformly(spec: GroupSpec) -> dict[str, Partitions]:
     topics = next(iter(spec.members.values())).topics if spec.members else ()
     if not topics:
         return {}
-    taken = {
-        (topic_id, partition)
-        for member in spec.members.values()
-        for topic_id, partitions in member.assigned.items()
-        for partition in partitions
-    }
-    free = [
-        (topic_id, partition)
-        for topic_id in topics
-        for partition in range(spec.partitions[topic_id])
-        if (topic_id, partition) not in taken
-    ]
+    free = [(topic_id, partition) for topic_id in topics for partition in _free(topic_id, spec)]
     quota, extra = divmod(sum(spec.partitions[each] for each in topics), len(spec.members))
     wanted = frozenset(topics)
-    target: dict[str, dict[Uuid, set[int]]] = {}
+    target: dict[str, Partitions] = {}
     room: dict[str, int] = {}
     for position, (member_id, member) in enumerate(spec.members.items()):
         limit = quota + (position < extra)
-        kept, given_up = _keep(member.assigned, wanted, limit)
-        free += given_up
+        kept = member.assigned
+        size = sum(map(len, kept.values()))
+        if size > limit or not kept.keys() <= wanted:
+            kept, given_up = _keep(kept, wanted, limit)
+            size = sum(map(len, kept.values()))
+            free += given_up
         target[member_id] = kept
-        room[member_id] = limit - sum(map(len, kept.values()))
+        if size < limit:
+            room[member_id] = limit - size
     rest = iter(free)
     for member_id, count in room.items():
-        for _, (topic_id, partition) in zip(range(count), rest, strict=False):
-            target[member_id].setdefault(topic_id, set()).add(partition)
-    return {member_id: _frozen(kept) for member_id, kept in target.items()}
+        added = [each for _, each in zip(range(count), rest, strict=False)]
+        target[member_id] = _with(target[member_id], added)
+    return target
+
+
+def _free(topic_id: Uuid, spec: GroupSpec) -> list[int]:
+    """Partitions of a topic that nobody has."""
+    taken: set[int] = set()
+    for member in spec.members.values():
+        taken.update(member.assigned.get(topic_id, ()))
+    return [each for each in range(spec.partitions[topic_id]) if each not in taken]
+
+
+def _with(assigned: Partitions, added: list[tuple[Uuid, int]]) -> Partitions:
+    """An assignment with more in it; the old one may be somebody's target, and stays as it is."""
+    target = dict(assigned)
+    for topic_id, partition in added:
+        target[topic_id] = target.get(topic_id, frozenset()) | {partition}
+    return target
 
 
 def _keep(
     assigned: Partitions, wanted: frozenset[Uuid], limit: int
-) -> tuple[dict[Uuid, set[int]], list[tuple[Uuid, int]]]:
+) -> tuple[Partitions, list[tuple[Uuid, int]]]:
     """What a member keeps of what it has, up to its limit, and what others may have."""
-    kept: dict[Uuid, set[int]] = {}
+    kept: Partitions = {}
     given_up: list[tuple[Uuid, int]] = []
     for topic_id, partitions in assigned.items():
         if topic_id not in wanted:
             continue
-        for partition in sorted(partitions):
-            if limit > 0:
-                kept.setdefault(topic_id, set()).add(partition)
-                limit -= 1
-            else:
-                given_up.append((topic_id, partition))
+        ordered = sorted(partitions)
+        if limit:
+            kept[topic_id] = frozenset(ordered[:limit])
+        given_up += [(topic_id, partition) for partition in ordered[limit:]]
+        limit = max(limit - len(ordered), 0)
     return kept, given_up
 
 
@@ -99,10 +108,6 @@ def _rank(instance_id: str | None, member_id: str) -> tuple[bool, bytes]:
     """Static members first; strings in Java's order, which compares UTF-16 units."""
     name = member_id if instance_id is None else instance_id
     return instance_id is None, name.encode("utf-16-be", "surrogatepass")
-
-
-def _frozen(assignment: dict[Uuid, set[int]]) -> Partitions:
-    return {topic_id: frozenset(partitions) for topic_id, partitions in assignment.items()}
 
 
 #: Kafka's built-in assignors (group.consumer.assignors).

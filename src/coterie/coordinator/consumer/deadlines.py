@@ -43,6 +43,14 @@ class Deadlines:
             deadline.subject = subject
         self._timers.schedule(deadline, at)
 
+    def move(self, reason: Reason, group_id: str, member_id: str, at: float) -> None:
+        """The same for what is moved with every heartbeat, and has no more to say."""
+        deadline = self._set.get((reason, group_id, member_id))
+        if deadline is None:
+            self.schedule(MemberSubject(reason, group_id, member_id), at)
+        else:
+            self._timers.schedule(deadline, at)
+
     def is_set(self, subject: MemberSubject) -> bool:
         return (subject.reason, subject.group_id, subject.member_id) in self._set
 

@@ -106,12 +106,10 @@ class Heartbeats:
         before_it = change.new.assigned
         changed = member.assigned is not before_it and member.assigned != before_it
         tell = joins or changed or _is_full(request)
-        return _Response(
-            member_id=member_id,
-            member_epoch=member.epoch,
-            heartbeat_interval_ms=self._config.consumer_heartbeat_interval_ms,
-            assignment=told(member.assigned) if tell else None,
-        )
+        # Fields in their order: this is most of what a server says.
+        interval_ms = self._config.consumer_heartbeat_interval_ms
+        assignment = told(member.assigned) if tell else None
+        return _Response(0, 0, None, member_id, member.epoch, interval_ms, assignment)
 
     def _group(
         self, group_id: str, context: RequestContext, step: Step, *, joins: bool

@@ -140,5 +140,5 @@ class Progress:
     ) -> None:
         """A sign of life; classic members have a session timeout of their own."""
         wait = self._config.consumer_session_timeout_ms if timeout_ms is None else timeout_ms
-        subject = MemberSubject(Reason.CONSUMER_SESSION, group_id, member_id)
-        self._deadlines.schedule(subject, monotonic + wait / 1000)
+        at = monotonic + wait / 1000
+        self._deadlines.move(Reason.CONSUMER_SESSION, group_id, member_id, at)
