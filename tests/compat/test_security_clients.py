@@ -18,7 +18,9 @@ from kafka import KafkaConsumer, KafkaProducer
 from coterie.cli.kafka_acls import command as kafka_acls
 from coterie.client import AdminClient
 from coterie.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
+from coterie.server.authentication import SaslGate
 from coterie.testing import EmbeddedCluster
+from tests.compat.clients.base import until
 from tests.compat.clients.confluent import _quiet
 from tests.compat.java import JavaTools
 from tests.compat.programs import Program, find_program, require_program
@@ -127,6 +129,47 @@ def test_librdkafka_without_rights(
     )
     producer.flush(30)
     assert errors == ["TOPIC_AUTHORIZATION_FAILED"]
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_librdkafka_renews_its_session(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """KIP-368 from the server's side: a stock client authenticates again and goes on, nothing is lost."""
+    welcomes: list[str] = []
+    welcome = SaslGate._welcome
+
+    def counted(self: SaslGate, principal: str) -> int:
+        welcomes.append(principal)
+        return welcome(self, principal)
+
+    monkeypatch.setattr(SaslGate, "_welcome", counted)
+    config = {"connections.max.reauth.ms": 1_000}
+    errors: list[object] = []
+    with EmbeddedCluster(users=WORDS, config=config) as running:
+        running.create_topic("steady", 1)
+        producer = Producer(
+            {
+                "bootstrap.servers": running.bootstrap_servers,
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanisms": mechanism,
+                "sasl.username": "alice",
+                "sasl.password": WORDS["alice"],
+                "error_cb": errors.append,
+            },
+            logger=_quiet,
+        )
+        producer.produce("steady", b"first")
+        assert producer.flush(30) == 0
+        logins = len(welcomes)
+
+        def renewed() -> bool:
+            producer.produce("steady", b"value")
+            assert producer.flush(30) == 0
+            return len(welcomes) > logins
+
+        until(renewed, "librdkafka authenticates again")
+        renewed()
+        assert errors == []
+    assert set(welcomes) == {"User:alice"}
 
 
 def trusting(certificates: Certificates) -> ssl.SSLContext:
