@@ -30,8 +30,7 @@ def build(
         as_of = newest_moment(store)
         for mart in MARTS.values():
             with progress.step(f"Making {mart.name.replace('_', ' ')}"):
-                inputs = {need: _input(spark, transaction, need) for need in mart.needs}
-                frame = mart.make(**inputs, as_of=as_of)
+                frame = mart.make(**_inputs(spark, transaction, mart.needs), as_of=as_of)
                 rows[mart.name] = replace_mart(transaction, mart.name, frame, MART_VERSION)
         with progress.step("Committing"):
             state = {"as_of": None if as_of is None else as_of.isoformat(), "rows": rows}
@@ -55,6 +54,16 @@ def _newest(path: str, table: RawTable) -> datetime | None:
         if statistics is not None and statistics.has_min_max:
             found.append(statistics.max.replace(tzinfo=UTC))
     return max(found, default=None)
+
+
+def _inputs(
+    spark: SparkSession, transaction: Transaction, needs: tuple[str, ...]
+) -> dict[str, DataFrame | None]:
+    """What a mart is made from. One at least is there, if without rows: a mart asks it for the session."""
+    found = {need: _input(spark, transaction, need) for need in needs}
+    if all(frame is None for frame in found.values()):
+        found[needs[0]] = read_table(spark, transaction.store, needs[0])
+    return found
 
 
 def _input(spark: SparkSession, transaction: Transaction, name: str) -> DataFrame | None:

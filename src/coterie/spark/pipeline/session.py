@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,9 +27,15 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MASTER", "pipeline_session"]
 
 DEFAULT_MASTER: Final = "local[*]"
+_KEEP_LOGS_SECONDS: Final = 7 * 86_400
 
 #: Settings of every session, whatever spark-submit or spark-defaults.conf say: tables must be the same.
-_SETTINGS: Final = {**SETTINGS, "spark.sql.execution.arrow.pyspark.enabled": "true"}
+_SETTINGS: Final = {
+    **SETTINGS,
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # The pipeline reads all that is new. Asking the source about filters would start one more Python.
+    "spark.sql.python.filterPushdown.enabled": "false",
+}
 #: Loggers of pyspark that write a page of JSON to stderr for every failed query, which we tell in a sentence.
 _LOUD: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _STARTING: Final = {
@@ -172,11 +179,19 @@ def _log_file() -> Path | None:
     try:
         directory = cache_directory()
         directory.mkdir(parents=True, exist_ok=True)
+        _remove_old_logs(directory)
         descriptor, name = tempfile.mkstemp(prefix="spark-", suffix=".log", dir=directory)
     except OSError:
         return None
     os.close(descriptor)
     return Path(name)
+
+
+def _remove_old_logs(directory: Path) -> None:
+    """Logs of runs that failed or were killed are kept for a week."""
+    for path in directory.glob("spark-*.log"):
+        if time.time() - path.stat().st_mtime > _KEEP_LOGS_SECONDS:
+            path.unlink(missing_ok=True)
 
 
 def _last_words(log: Path | None) -> str:

@@ -26,6 +26,7 @@ __all__ = ["QuickStart", "cache_directory", "prepare"]
 _TRIES: Final = 3
 #: Archives of Spark are above 50 MB; anything near nothing is a dump that was cut short.
 _LEAST_BYTES: Final = 1_000_000
+_LAUNCHER: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: What else goes into a JVM's class path, by Spark's own scripts.
 _CLASS_PATH_SETTINGS: Final = (
     "HADOOP_CONF_DIR",
@@ -82,6 +83,8 @@ def _prepare(quick: QuickStart, cache: Path, *, local: bool) -> None:
     if local and "SPARK_HOME" not in os.environ:
         home = _home_of_links(spark, cache)
         quick.environment["SPARK_HOME"] = str(home)
+    # Before the JVM itself another one runs, for a moment, to find out its command line.
+    quick.environment.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER)
     archive = cache / f"spark-{_key(java, home)}.jsa"
     dump = archive.with_suffix(".new")
     _promote(dump, archive)
