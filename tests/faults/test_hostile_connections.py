@@ -231,3 +231,29 @@ def test_f25_too_many_connections_are_refused() -> None:
         socket.create_connection(address(strict), timeout=30) as raw,
     ):
         assert raw.recv(1) == b""
+
+
+def test_f25_a_storm_of_connections_ends_with_its_second() -> None:
+    """A hundred at once, of which five a second are served; whoever was there before notices nothing."""
+    with (
+        EmbeddedCluster(config={"max.connection.creation.rate": 5}) as strict,
+        WireClient(*address(strict)) as bystander,
+    ):
+        links = [socket.create_connection(address(strict), timeout=30) for _ in range(100)]
+        served = sum(answers(link) for link in links)
+        assert 0 < served < 100
+        assert bystander.ask(ListGroupsRequest(), ListGroupsResponse).error_code == 0
+        while True:
+            with socket.create_connection(address(strict), timeout=30) as later:
+                if answers(later):
+                    break
+
+
+def answers(link: socket.socket) -> bool:
+    """Whether a connection is served, or was closed instead."""
+    with link:
+        try:
+            link.sendall(GOOD)
+            return bool(link.recv(4))
+        except ConnectionError:
+            return False

@@ -57,6 +57,8 @@ class Broker:
         self._guarded = cluster.security.audit is not None
         self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
+        self._second = 0
+        self._in_this_second = 0
         self._sweeper: asyncio.TimerHandle | None = None
         #: asyncio keeps no reference to its tasks.
         self._tasks: set[asyncio.Task[None]] = set()
@@ -131,12 +133,22 @@ class Broker:
         self._connections.add(connection)
         if len(self._connections) > self.config.max_connections:
             return "too many connections"
+        if self._newcomers() > self.config.max_connection_creation_rate:
+            return "too many new connections in a second"
         same = sum(each.address == connection.address for each in self._connections)
         if same > self.config.max_connections_per_ip:
             return "too many connections from one address"
         if self.paused:
             connection.regulate()
         return None
+
+    def _newcomers(self) -> int:
+        """How many connections were made in this second, the newest included."""
+        second = int(self.clock.monotonic())
+        if second != self._second:
+            self._second, self._in_this_second = second, 0
+        self._in_this_second += 1
+        return self._in_this_second
 
     def forget(self, connection: Connection) -> None:
         self._connections.discard(connection)

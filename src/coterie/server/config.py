@@ -54,6 +54,11 @@ class ServerConfig:
     max_connections_per_ip: int = _setting(
         "max.connections.per.ip", 1_000, "Connections from one address (Kafka: unlimited)."
     )
+    max_connection_creation_rate: int = _setting(
+        "max.connection.creation.rate",
+        2_147_483_647,
+        "New connections to one broker in a second; those beyond it are closed (Kafka lets them wait).",
+    )
     connections_max_idle_ms: int = _setting(
         "connections.max.idle.ms", 600_000, "A connection that is silent for so long is closed."
     )
