@@ -6,7 +6,7 @@ nothing, so that a job that is repeated does no harm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -60,7 +60,7 @@ def snapshot(
                 return Snapshot(name, datetime.fromisoformat(known[name]), is_new=False)
             taken_at = datetime.now(UTC)
             with progress.step("Asking the brokers"):
-                found = {each.name: _ask(admin, each, name, taken_at) for each in SNAPSHOT_TABLES}
+                found = _ask_all(admin, name, taken_at)
         errors = _sentences(found["errors"])
         if strict and errors:
             raise CoterieError(f"the snapshot is not whole, and was not kept: {'; '.join(errors)}")
@@ -88,23 +88,34 @@ def _check_cluster(store: TableStore, cluster: str) -> None:
             )
 
 
+def _ask_all(
+    admin: BlockingAdminClient, snapshot_id: str, taken_at: datetime
+) -> dict[str, pa.Table]:
+    """The rows of every table. Groups are listed once: a broker that hangs is waited for once."""
+    tasks = plan_live(admin, LiveQuery("errors"))
+    found = {}
+    for table in SNAPSHOT_TABLES:
+        own = [LiveTask()] if table.dataset == "end_offsets" else tasks
+        found[table.name] = _ask(admin, table, own, snapshot_id, taken_at)
+    return found
+
+
 def _ask(
-    admin: BlockingAdminClient, table: RawTable, snapshot_id: str, taken_at: datetime
+    admin: BlockingAdminClient,
+    table: RawTable,
+    tasks: list[LiveTask],
+    snapshot_id: str,
+    taken_at: datetime,
 ) -> pa.Table:
     """The rows of a dataset, with the snapshot's columns in front."""
     query = LiveQuery(table.dataset, partial=True)
-    rows = pa.Table.from_batches(_batches(admin, query), schema=query.schema)
+    batches = (batch for task in tasks for batch in read_task(admin, query, task))
+    rows = pa.Table.from_batches(batches, schema=query.schema)
     if table.dataset == "end_offsets":
         return rows
     ids = pa.array([snapshot_id] * len(rows), pa.string())
     times = pa.array([taken_at] * len(rows), table.schema.field("taken_at").type)
     return pa.Table.from_arrays([ids, times, *rows.columns], schema=table.schema)
-
-
-def _batches(admin: BlockingAdminClient, query: LiveQuery) -> Iterator[pa.RecordBatch]:
-    tasks: list[LiveTask] = plan_live(admin, query)
-    for task in tasks:
-        yield from read_task(admin, query, task)
 
 
 def _sentences(errors: pa.Table) -> tuple[str, ...]:
