@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -16,6 +15,7 @@ import click
 
 from coterie.cli import listings
 from coterie.cli.connection import Target
+from coterie.cli.directories import state_directory
 from coterie.cli.options import listed
 from coterie.cli.output import Format, Listing
 from coterie.cli.progress import Progress
@@ -27,17 +27,11 @@ if TYPE_CHECKING:
     from coterie.plans.execution import Outcome
     from coterie.plans.model import Action, Plan
 
-__all__ = ["Change", "changing", "undo_directory"]
+__all__ = ["Change", "changing"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PATH: Final = click.Path(path_type=Path, dir_okay=False)
-
-
-def undo_directory() -> Path:
-    """Where undo files go unless told otherwise: below XDG_STATE_HOME."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "coterie" / "undo"
 
 
 @dataclass(frozen=True)
@@ -156,7 +150,7 @@ def _exit_code(outcomes: list[Outcome]) -> int:
 
 def _new_undo_path(action: str) -> Path:
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    return undo_directory() / f"{moment}-{action.replace('_', '-')}.json"
+    return state_directory("undo") / f"{moment}-{action.replace('_', '-')}.json"
 
 
 def _listing_of(action: Action) -> Callable[[click.Context], Listing[Any]]:

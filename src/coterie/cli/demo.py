@@ -1,4 +1,4 @@
-"""`coterie demo`: a cluster in this process, groups in every state, and both commands at work on them.
+"""`coterie demo`: a cluster in this process, groups in every state, both commands and the pipeline at work.
 
 Everything that is shown is run: a line that begins with `$` is a process of its own, and what follows is what
 it wrote.
@@ -8,44 +8,89 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from coterie.cli.directories import state_directory
 from coterie.cli.terminal import Ink, flush, write
 
 if TYPE_CHECKING:
     from coterie.testing import EmbeddedCluster
 
-__all__ = ["command", "show"]
+__all__ = ["command", "show", "show_pipeline"]
 
 _PROGRAMS: Final = {
     "coterie": "coterie.cli.main",
     "kafka-consumer-groups": "coterie.cli.consumer_groups.main",
 }
 
+#: Why groups rebalanced, over all of the log.
+_CAUSES: Final = (
+    "SELECT cause, count(*) AS rebalances, count(DISTINCT group_id) AS groups"
+    " FROM rebalances GROUP BY cause ORDER BY rebalances DESC"
+)
+
 
 @click.command("demo")
-def command() -> None:
-    """Start a cluster with groups in every state, and show both commands on it. Leaves nothing behind."""
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the pipeline leaves its tables and reports; else the user's state directory.",
+)
+@click.option("--spark/--no-spark", default=True, help="Whether to show the pipeline on Spark.")
+def command(out: Path | None, *, spark: bool) -> None:
+    """Start a cluster with groups in every state, and show both commands and the pipeline on it."""
     from coterie.testing import EmbeddedCluster  # noqa: PLC0415 - a server is not for every command
 
     with tempfile.TemporaryDirectory(prefix="coterie-demo-") as directory:
         data = Path(directory) / "cluster"
         with EmbeddedCluster(brokers=3, data_dir=data) as cluster:
             show(cluster, Path(directory))
+            if spark:
+                show_pipeline(cluster, Path(directory), out or state_directory("demo"))
 
 
 def show(cluster: EmbeddedCluster, directory: Path) -> None:
-    """The whole demonstration, on a cluster without groups; files go to the directory."""
+    """Both commands, on a cluster without groups; files go to the directory."""
     stage = Stage(cluster, directory)
     for chapter in CHAPTERS:
         chapter(stage)
+
+
+def show_pipeline(cluster: EmbeddedCluster, directory: Path, out: Path) -> None:
+    """The pipeline on a cluster and on a simulated fleet; `out` is replaced, and stays."""
+    stage = Stage(cluster, directory)
+    missing = [
+        name
+        for name, found in (
+            ("coterie[spark]", find_spec("pyspark") and find_spec("pyarrow")),
+            ("Java 17", shutil.which("java") or os.environ.get("JAVA_HOME")),
+        )
+        if not found
+    ]
+    if missing:
+        stage.say(f"The pipeline on Spark is left out: it needs {' and '.join(missing)}")
+        return
+    shutil.rmtree(out, ignore_errors=True)
+    live, history = shlex.quote(str(out / "live")), shlex.quote(str(out / "history"))
+    stage.say("This cluster and its whole log of groups, as tables and a report")
+    stage.run(f"coterie pipeline run --bootstrap-server {cluster.bootstrap_servers} --out {live}")
+    stage.say("Twelve hours of sixty groups, simulated, as tables and a report")
+    stage.run("coterie simulate --groups 60 --hours 12 --out fleet")
+    stage.run(f"coterie pipeline run --segments fleet --out {history}")
+    stage.run(f'coterie pipeline sql "{_CAUSES}" --out {history}')
+    stage.say("Open in a browser:")
+    for name in ("live", "history"):
+        write(f"  {(out / name / 'report' / 'report.html').as_uri()}\n")
+    flush()
 
 
 class Stage:

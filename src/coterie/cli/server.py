@@ -6,7 +6,6 @@ import asyncio
 import gc
 import json
 import logging
-import os
 import resource
 import signal
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from coterie.cli.directories import state_directory
 from coterie.cli.server_users import read_users, secure
 from coterie.errors import CoterieError
 from coterie.server.cluster import Cluster
@@ -87,7 +87,7 @@ def command(
     if memory and data_dir is not None:
         raise click.UsageError("--memory and --data-dir exclude each other")
     _log(log_format)
-    root = None if memory else data_dir or _state_directory()
+    root = None if memory else data_dir or state_directory("cluster")
     if repair:
         _repair(root)
         return
@@ -152,11 +152,6 @@ def _raise_file_limit() -> None:
 
 def _announce(path: Path, address: str) -> None:
     path.write_text(f"{address}\n", encoding="utf-8")
-
-
-def _state_directory() -> Path:
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "coterie" / "cluster"
 
 
 def _properties(path: Path | None, settings: tuple[str, ...]) -> dict[str, str]:

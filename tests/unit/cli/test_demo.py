@@ -8,7 +8,7 @@ from tests.unit.cli.conftest import Tool
 
 
 def test_both_commands_on_a_live_cluster(nowhere: Tool) -> None:
-    done = nowhere("demo", process=True)
+    done = nowhere("demo", "--no-spark", process=True)
     assert done.returncode == 0, done.stderr
     assert "Error" not in done.stdout + done.stderr
     ran = re.findall(r"^\$ (\S+ \S+ \S+)", done.stdout, re.MULTILINE)
