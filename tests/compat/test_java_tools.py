@@ -17,7 +17,7 @@ from tests.compat.scenarios import unique
 
 pytestmark = pytest.mark.kafka
 
-#: Since the new protocol is not served, and the tools would ask for it one day.
+#: Said aloud, since the tools' default may change one day.
 CLASSIC = ("--command-property", "group.protocol=classic")
 
 
