@@ -84,7 +84,7 @@ def _prepare(quick: QuickStart, cache: Path, *, local: bool) -> None:
         home = _home_of_links(spark, cache)
         quick.environment["SPARK_HOME"] = str(home)
     # Before the JVM itself another one runs, for a moment, to find out its command line.
-    quick.environment.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER)
+    quick.environment["SPARK_LAUNCHER_OPTS"] = os.environ.get("SPARK_LAUNCHER_OPTS", _LAUNCHER)
     archive = cache / f"spark-{_key(java, home)}.jsa"
     dump = archive.with_suffix(".new")
     _promote(dump, archive)
