@@ -64,7 +64,7 @@ def _is_selected(options: SourceOptions, column: str) -> bool:
 
 
 def _column(each: Filter) -> str | None:
-    path = getattr(each, "attribute", ())
+    path: tuple[str, ...] = getattr(each, "attribute", ())
     return path[0] if len(path) == 1 else None
 
 
