@@ -175,6 +175,20 @@ def test_there_is_no_colour_without_a_terminal(tool: Tool) -> None:
     assert "\x1b" not in done.stdout
 
 
+def test_live_groups_are_shown_from_lists_alone(tmp_path: Path) -> None:
+    """KIP-518: an interface that shows which groups live asks no broker to describe any."""
+    with EmbeddedCluster(brokers=3) as cluster:
+        for number in range(9):
+            cluster.scene("empty_group", f"empty-{number}")
+        cluster.scene("stable_group", "billing")
+        tool = runner(tmp_path, cluster.bootstrap_servers)
+        before = cluster.requests("DescribeGroups")
+        assert tool("groups", "list", "--state", "Stable", "-o", "name").stdout == "billing\n"
+        assert len(tool("groups", "list", "-o", "name").stdout.splitlines()) == 10
+        assert cluster.requests("ListGroups") == 2 * 3
+        assert cluster.requests("DescribeGroups") == before
+
+
 def test_groups_are_chosen_by_state_and_type(tmp_path: Path) -> None:
     with EmbeddedCluster() as cluster:
         cluster.scene("rebalancing_group", "restless")
