@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,14 +25,28 @@ JOB = Path(__file__).parent / "jobs" / "stream_job.py"
 _PATIENCE_S = 240.0
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[EmbeddedCluster]:
+@contextmanager
+def world() -> Iterator[EmbeddedCluster]:
     with EmbeddedCluster(brokers=3) as running:
         running.create_topic("orders", partitions=4)
         running.scene("stable_group", "billing", topic="orders", members=2)
         running.scene("lagging_group", "reports", topic="orders", lag=50)
         for number in range(6):
             running.scene("empty_group", f"idle-{number}", topic="orders", offset=0)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """Shared, so that tests only look at it."""
+    with world() as running:
+        yield running
+
+
+@pytest.fixture
+def busy_cluster() -> Iterator[EmbeddedCluster]:
+    """A test's own, to commit to."""
+    with world() as running:
         yield running
 
 
@@ -105,8 +120,9 @@ def test_a_group_that_may_not_be_seen(spark: SparkSession, cluster: EmbeddedClus
 
 
 def test_a_stream_goes_on_where_it_was_when_it_was_killed(
-    spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
+    spark: SparkSession, busy_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
+    cluster = busy_cluster
     commit_many(cluster, rounds=8)
     with (tmp_path / "job.log").open("wb") as log:
         job = subprocess.Popen(
