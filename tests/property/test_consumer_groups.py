@@ -2,7 +2,7 @@
 
 Members join, heartbeat, lose answers, leave and die; topics are created, grow and go; the coordinator
 restarts. After each step the live state is what the log replays to (I4), epochs have only grown (I5), no
-partition has two owners (I8), and nobody reads what another one reads. In the end, when nothing happens any
+partition has two owners (I6), and nobody reads what another one reads. In the end, when nothing happens any
 more, everything is assigned and the group is Stable.
 """
 

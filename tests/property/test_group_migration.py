@@ -2,7 +2,7 @@
 
 Members of either kind join, sync, heartbeat, leave and fall silent, at any time and with any epoch; the
 coordinator restarts. Nothing of that may end in anything but an answer; the live state stays what the log
-replays to (I4), and a consumer group keeps its promises (I8).
+replays to (I4), and a consumer group keeps its promises (I6).
 """
 
 from __future__ import annotations
