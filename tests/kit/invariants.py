@@ -7,9 +7,10 @@
        owners, and no member is ahead of its group
     I7 a parked request ends, exactly once and in time
 
-The others are held elsewhere: I8 (answers in order) by tests.kit.wire_client in every talk, I9 (only expected
-errors) by tests/property/test_hostile_bytes.py and the bystanders of tests/faults, I10 (bounded) by tests/faults
-and bench/scale.py, I11 (no secret) by tests.kit.secret_watch after every test, I12 (honesty) by tests/unit/client.
+The others are held elsewhere: I8 (answers in order) by tests.kit.wire_client in every talk, I9 (only
+expected errors) by tests/property/test_hostile_bytes.py and the bystanders of tests/faults, I10 (bounded) by
+tests/faults and bench/scale.py, I11 (no secret) by tests.kit.secret_watch after every test, I12 (honesty) by
+tests/unit/client.
 
 A test feeds what it sent and what it was answered; a broken promise is an AssertionError that names it.
 Time is a number that the test passes.
