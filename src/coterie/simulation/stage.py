@@ -60,8 +60,8 @@ class Actor:
     told_generation = -1
     told_member_id = ""
 
-    def answered(self, response: Response) -> None:
-        raise NotImplementedError
+    def answered(self, _response: Response, /) -> None:
+        """Take an answer that came later; who never waits for one has nothing to do."""
 
     def heartbeat(self) -> None:
         """Show that it is alive, if it is."""
