@@ -37,8 +37,10 @@ from coterie.protocol.messages.offsets import (
     OffsetFetchRequestTopics,
 )
 from coterie.protocol.messages.topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
+    CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
     CreateTopicsRequest,
@@ -277,9 +279,35 @@ def _topics() -> Iterator[Question]:
         yield f"{title} partitions", CreatePartitionsRequest(topics=(topic_,), timeout_ms=30_000), 3
     missing = CreatePartitionsTopic("missing", 3)
     yield "partitions of nothing", CreatePartitionsRequest(topics=(missing,), timeout_ms=30_000), 3
+    yield from _placements()
     state = DeleteTopicState(name="missing")
     yield "delete no topic", DeleteTopicsRequest(topics=(state,), timeout_ms=30_000), 6
     yield "delete no topic v1", DeleteTopicsRequest(topic_names=("missing",), timeout_ms=30_000), 1
+
+
+def _placements() -> Iterator[Question]:
+    """Replicas where the asker wants them; broker 99 is nowhere."""
+    nowhere, none = CreatePartitionsAssignment((99,)), CreatePartitionsAssignment(())
+    grown: dict[str, tuple[CreatePartitionsAssignment, ...]] = {
+        "none": (), "too many": (nowhere, nowhere), "an empty one": (none,), "nowhere": (nowhere,),
+    }  # fmt: skip
+    for title, placed in grown.items():
+        wanted = CreatePartitionsTopic("orders", 3, placed)
+        yield f"grow with assignments, {title}", CreatePartitionsRequest((wanted,), 30_000), 3
+    twice = (CreatePartitionsTopic("orders", 3, None), CreatePartitionsTopic("orders", 4, None))
+    yield "grow twice", CreatePartitionsRequest(twice, 30_000), 3
+    first, second = CreatableReplicaAssignment(0, (99,)), CreatableReplicaAssignment(1, (99,))
+    empty = CreatableReplicaAssignment(0, ())
+    created = {
+        "and a count": CreatableTopic("new", 1, -1, (first,)),
+        "and a factor": CreatableTopic("new", -1, 1, (first,)),
+        "nowhere": CreatableTopic("new", -1, -1, (first, second)),
+        "an empty one": CreatableTopic("new", -1, -1, (empty,)),
+    }
+    for title, topic in created.items():
+        yield f"create with assignments, {title}", CreateTopicsRequest(topics=(topic,)), 7
+    named_twice = (CreatableTopic("new", 1, 1), CreatableTopic("new", 2, 1))
+    yield "create twice", CreateTopicsRequest(topics=named_twice), 7
 
 
 def _offset_delete(group: str, topic: str, partition: int) -> OffsetDeleteRequest:

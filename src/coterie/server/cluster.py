@@ -11,7 +11,7 @@ import asyncio
 import dataclasses
 import logging
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from coterie.coordinator.partitioner import partition_for
@@ -286,14 +286,28 @@ class Cluster:
             self.create_topic(CONSUMER_OFFSETS, self.config.offsets_topic_partitions, {})
         return self._partitions[CONSUMER_OFFSETS, partition_for(group_id, self.offsets_partitions)]
 
-    def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> TopicMetadata:
-        topic = self.metadata.add_topic(name, self._leaders(partitions), configs)
+    @property
+    def node_ids(self) -> Sequence[int]:
+        """All brokers there are, also those that are down."""
+        return self._node_ids
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        configs: dict[str, str],
+        leaders: list[int] | None = None,
+    ) -> TopicMetadata:
+        """With leaders of the caller's choice, or of ours."""
+        topic = self.metadata.add_topic(name, leaders or self._leaders(partitions), configs)
         self._open_partitions(topic, 0)
         return topic
 
-    def create_partitions(self, topic: TopicMetadata, total: int) -> None:
+    def create_partitions(
+        self, topic: TopicMetadata, total: int, leaders: list[int] | None = None
+    ) -> None:
         first = len(topic.partitions)
-        self.metadata.add_partitions(topic, self._leaders(total - first))
+        self.metadata.add_partitions(topic, leaders or self._leaders(total - first))
         self._open_partitions(topic, first)
 
     def delete_topic(self, topic: TopicMetadata) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.topics import (
@@ -28,6 +30,7 @@ from coterie.protocol.messages.topics import (
 from coterie.protocol.schema import Response
 from coterie.protocol.types import Uuid
 from coterie.server.handlers.cluster import ALL_TOPIC_OPERATIONS
+from coterie.server.handlers.placement import BadPlacement, check_placement, placed_partitions
 from coterie.server.metadata import TopicMetadata, why_bad_name
 from coterie.server.topic_configs import effective_configs, why_bad_config
 
@@ -43,27 +46,50 @@ __all__ = [
     "list_partition_reassignments",
 ]
 
+_TWICE: Final = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 _DEFAULT_CONFIG, _DYNAMIC_TOPIC_CONFIG = 5, 1
 
 
 def create_topics(broker: Broker, call: Call, request: CreateTopicsRequest) -> Response:
     """CreateTopics 2-7."""
-    results = []
+    twice = _named_twice(each.name for each in request.topics)
+    results = [_failed(name, *_TWICE) for name in twice]
     for wanted in request.topics:
+        if wanted.name in twice:
+            continue
+        leaders = None
         error, message = _why_not_create(broker, wanted)
+        if error is ErrorCode.NONE and wanted.assignments:
+            try:
+                leaders = _wanted_leaders(broker, wanted)
+            except BadPlacement as bad:
+                error, message = bad.code, str(bad)
         if error is not ErrorCode.NONE:
-            results.append(
-                CreatableTopicResult(name=wanted.name, error_code=error, error_message=message)
-            )
+            results.append(_failed(wanted.name, error, message))
             continue
         partitions = _partition_count(broker, wanted)
         configs = {each.name: each.value or "" for each in wanted.configs}
         if request.validate_only:
             topic = TopicMetadata(wanted.name, bytes(16), [], configs)
         else:
-            topic = broker.cluster.create_topic(wanted.name, partitions, configs)
+            topic = broker.cluster.create_topic(wanted.name, partitions, configs, leaders)
         results.append(_created(topic, partitions))
     return CreateTopicsResponse(topics=tuple(results))
+
+
+def _named_twice(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
+def _failed(name: str, error: ErrorCode, message: str) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error, error_message=message)
+
+
+def _wanted_leaders(broker: Broker, wanted: CreatableTopic) -> list[int]:
+    cluster = broker.cluster
+    wishes = ((each.partition_index, each.broker_ids) for each in wanted.assignments)
+    placed = placed_partitions(wishes)
+    return check_placement(placed, 0, cluster.node_ids, cluster.alive())
 
 
 def _partition_count(broker: Broker, wanted: CreatableTopic) -> int:
@@ -78,6 +104,15 @@ def _why_not_create(broker: Broker, wanted: CreatableTopic) -> tuple[ErrorCode, 
         return ErrorCode.INVALID_TOPIC_EXCEPTION, bad_name
     if wanted.name in broker.cluster.metadata:
         return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists."
+    counted = {
+        "replication factor": wanted.replication_factor,
+        "numPartitions": wanted.num_partitions,
+    }
+    known = [name for name, number in counted.items() if number != -1]
+    if wanted.assignments and known:
+        return ErrorCode.INVALID_REQUEST, (
+            f"A manual partition assignment was specified, but {known[0]} was not set to -1."
+        )
     if _partition_count(broker, wanted) < 1:
         return (
             ErrorCode.INVALID_PARTITIONS,
@@ -87,9 +122,7 @@ def _why_not_create(broker: Broker, wanted: CreatableTopic) -> tuple[ErrorCode, 
     if bad_factor:
         return ErrorCode.INVALID_REPLICATION_FACTOR, bad_factor
     bad_config = why_bad_config({each.name: each.value or "" for each in wanted.configs})
-    if bad_config:
-        return ErrorCode.INVALID_CONFIG, bad_config
-    return ErrorCode.NONE, ""
+    return (ErrorCode.INVALID_CONFIG, bad_config) if bad_config else (ErrorCode.NONE, "")
 
 
 def _why_bad_replication(replicas: int, alive: int) -> str | None:
@@ -145,19 +178,21 @@ def delete_topics(broker: Broker, call: Call, request: DeleteTopicsRequest) -> R
 
 def create_partitions(broker: Broker, call: Call, request: CreatePartitionsRequest) -> Response:
     """CreatePartitions 0-3."""
-    results = []
+    twice = _named_twice(each.name for each in request.topics)
+    results = [CreatePartitionsTopicResult(name, *_TWICE) for name in twice]
     for wanted in request.topics:
-        topic = broker.cluster.metadata.topic(wanted.name)
-        error, message = _why_not_grow(topic, wanted)
-        if topic is not None and error is ErrorCode.NONE and not request.validate_only:
-            broker.cluster.create_partitions(topic, wanted.count)
+        if wanted.name in twice:
+            continue
+        error, message = _grow(broker, wanted, only_check=request.validate_only)
         results.append(CreatePartitionsTopicResult(wanted.name, error, message))
     return CreatePartitionsResponse(results=tuple(results))
 
 
-def _why_not_grow(
-    topic: TopicMetadata | None, wanted: CreatePartitionsTopic
+def _grow(
+    broker: Broker, wanted: CreatePartitionsTopic, *, only_check: bool
 ) -> tuple[ErrorCode, str | None]:
+    cluster = broker.cluster
+    topic = cluster.metadata.topic(wanted.name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
     has = len(topic.partitions)
@@ -168,6 +203,20 @@ def _why_not_grow(
             f"The topic {wanted.name} currently has {has} partition(s); {wanted.count} would not be "
             "an increase."
         )
+    leaders = None
+    if wanted.assignments is not None:
+        if len(wanted.assignments) != wanted.count - has:
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, (
+                f"Attempted to add {wanted.count - has} additional partition(s), but only "
+                f"{len(wanted.assignments)} assignment(s) were specified."
+            )
+        placed = [each.broker_ids for each in wanted.assignments]
+        try:
+            leaders = check_placement(placed, has, cluster.node_ids, cluster.alive())
+        except BadPlacement as bad:
+            return bad.code, str(bad)
+    if not only_check:
+        cluster.create_partitions(topic, wanted.count, leaders)
     return ErrorCode.NONE, None
 
 
