@@ -122,8 +122,8 @@ class SlowFS(FaultFS):
         self.go = threading.Event()
         self.go.set()
 
-    def open(self, path: Path, *, create: bool = False) -> File:
-        file = super().open(path, create=create)
+    def open(self, path: Path, *, create: bool = False, private: bool = False) -> File:
+        file = super().open(path, create=create, private=private)
         sync = file.sync
 
         def slow() -> None:

@@ -129,7 +129,13 @@ class FaultFS:
 
     # FileSystem
 
-    def open(self, path: Path, *, create: bool = False) -> File:
+    def open(
+        self,
+        path: Path,
+        *,
+        create: bool = False,
+        private: bool = False,  # noqa: ARG002 - nobody else can look into memory
+    ) -> File:
         directory = self._directory(path.parent)
         node = directory.entries.get(path.name)
         if node is None:

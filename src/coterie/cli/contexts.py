@@ -206,7 +206,8 @@ class Contexts:
         self._text = text
         self._parse()
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        save_bytes(self.path, text.encode())
+        # Whoever edits it by hand may have put a password into it.
+        save_bytes(self.path, text.encode(), private=True)
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -24,12 +24,12 @@ def document_bytes(document: msgspec.Struct) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document)) + b"\n"
 
 
-def save_bytes(path: Path, content: bytes) -> None:
+def save_bytes(path: Path, content: bytes, *, private: bool = False) -> None:
     from coterie.storage.files import OsFileSystem  # noqa: PLC0415 - only those who write need it
     from coterie.storage.small_files import save_file  # noqa: PLC0415
 
     try:
-        save_file(OsFileSystem(), path, content)
+        save_file(OsFileSystem(), path, content, private=private)
     except OSError as error:
         raise CoterieError(f"{path} cannot be written: {error.strerror}") from None
 

@@ -145,8 +145,8 @@ class Cluster:
         """Users, ACLs and certificates, before anybody can connect. In threads: passwords are hashed."""
         self.security = ClusterSecurity(
             self.config.security,
-            controller.load(_SECURITY_FILE),
-            lambda state: controller.save(_SECURITY_FILE, state),
+            controller.load(_SECURITY_FILE, private=True),
+            lambda state: controller.save(_SECURITY_FILE, state, private=True),
         )
         if self._users or self._acls or self.security.mechanisms:
             await asyncio.to_thread(self.security.set_up, self._users, self._acls)

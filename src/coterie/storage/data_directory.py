@@ -279,14 +279,15 @@ class DataDirectory:
                 saved += one.bytes_before - one.bytes_after
         return saved
 
-    def save(self, name: str, content: bytes) -> None:
+    def save(self, name: str, content: bytes, *, private: bool = False) -> None:
         """Replace a small file of the caller's in the directory's root, atomically and durably."""
+        path = self.root / name
         self._commit.check()
-        self._commit.guarded(lambda: save_file(self._fs, self.root / name, content))
+        self._commit.guarded(lambda: save_file(self._fs, path, content, private=private))
 
-    def load(self, name: str) -> bytes | None:
-        """What was saved under a name."""
-        return load_file(self._fs, self.root / name)
+    def load(self, name: str, *, private: bool = False) -> bytes | None:
+        """What was saved under a name; what is private has been made so when this returns."""
+        return load_file(self._fs, self.root / name, private=private)
 
     def close(self) -> None:
         """Flush and checkpoint if that is still possible, and unlock in any case."""

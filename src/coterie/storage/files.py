@@ -23,6 +23,7 @@ __all__ = ["Buffer", "File", "FileLock", "FileSystem", "MemoryFileSystem", "OsFi
 Buffer = bytes | bytearray | memoryview
 
 _FILE_MODE = 0o640
+_PRIVATE_MODE = 0o600
 _DIRECTORY_MODE = 0o750
 _SYNC_THREADS = 4
 
@@ -55,8 +56,9 @@ class FileLock(Protocol):
 class FileSystem(Protocol):
     """Names become durable with `sync_directory` only: creations, renames and removals alike."""
 
-    def open(self, path: Path, *, create: bool = False) -> File:
-        """For reading and writing; `create` makes the file where there is none."""
+    def open(self, path: Path, *, create: bool = False, private: bool = False) -> File:
+        """For reading and writing; `create` makes the file where there is none. A `private` one has secrets
+        in it: nobody but its owner may read it from now on."""
 
     def exists(self, path: Path) -> bool: ...
 
@@ -85,9 +87,17 @@ class FileSystem(Protocol):
 class OsFileSystem:
     """The operating system's files."""
 
-    def open(self, path: Path, *, create: bool = False) -> File:
+    def open(self, path: Path, *, create: bool = False, private: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return _OsFile(os.open(path, flags, _FILE_MODE))
+        descriptor = os.open(path, flags, _PRIVATE_MODE if private else _FILE_MODE)
+        if private and os.fstat(descriptor).st_mode & 0o077:
+            # It was there before, and open to others.
+            try:
+                os.fchmod(descriptor, _PRIVATE_MODE)
+            except OSError:
+                os.close(descriptor)
+                raise
+        return _OsFile(descriptor)
 
     def exists(self, path: Path) -> bool:
         return path.exists()
@@ -197,7 +207,13 @@ class MemoryFileSystem:
         self._directories: set[Path] = {Path("/"), Path()}
         self._locks: set[Path] = set()
 
-    def open(self, path: Path, *, create: bool = False) -> File:
+    def open(
+        self,
+        path: Path,
+        *,
+        create: bool = False,
+        private: bool = False,  # noqa: ARG002 - nobody else can look into memory
+    ) -> File:
         content = self._files.get(path)
         if content is None:
             if not create or path.parent not in self._directories:

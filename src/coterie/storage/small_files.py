@@ -31,10 +31,10 @@ NEW_SUFFIX = ".new"
 _CHECKPOINT_VERSION = "0"
 
 
-def save_file(fs: FileSystem, path: Path, content: bytes) -> None:
-    """Replace a file, atomically and durably."""
+def save_file(fs: FileSystem, path: Path, content: bytes, *, private: bool = False) -> None:
+    """Replace a file, atomically and durably; a private one is its owner's alone."""
     beside = path.with_name(path.name + NEW_SUFFIX)
-    file = fs.open(beside, create=True)
+    file = fs.open(beside, create=True, private=private)
     try:
         file.truncate(0)
         write_with_crash_point("file.mid_write", file, content, 0)
@@ -47,11 +47,11 @@ def save_file(fs: FileSystem, path: Path, content: bytes) -> None:
     crash_point("file.after_rename")
 
 
-def load_file(fs: FileSystem, path: Path) -> bytes | None:
+def load_file(fs: FileSystem, path: Path, *, private: bool = False) -> bytes | None:
     """The content, or None if there is no such file."""
     if not fs.exists(path):
         return None
-    file = fs.open(path)
+    file = fs.open(path, private=private)
     try:
         return file.pread(file.size(), 0)
     finally:

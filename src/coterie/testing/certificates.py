@@ -54,6 +54,8 @@ class Certificate(NamedTuple):
         """Write it under a name, in all the forms that Kafka's settings know."""
         files = Files(*(directory / f"{name}.{end}" for end in ("pem", "crt", "key", "p12")))
         files.certificate.write_text(self.certificate_pem, encoding="ascii")
+        for has_a_key in (files.keystore, files.key, files.pkcs12):
+            has_a_key.touch(0o600)
         files.key.write_text(self.key_pem(), encoding="ascii")
         files.keystore.write_text(self.key_pem() + self.certificate_pem, encoding="ascii")
         files.pkcs12.write_bytes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -105,6 +106,7 @@ def test_changes_keep_comments(config: Path) -> None:
         "client.id": "new",
         "sasl.password": {"env": "PROD_PASSWORD"},
     }
+    assert stat.S_IMODE(config.stat().st_mode) == 0o600
     again.remove("prod")
     left = Contexts()
     assert sorted(left.items) == ["staging", "third"]
