@@ -1,7 +1,7 @@
 """The consumer protocol (KIP-848) by stock clients: librdkafka and Java, on our cluster and on Apache Kafka.
 
-A story is told twice, once on each; what a description shows at its ends must be the same. So must be the
-records: both logs are read by Kafka's own tool and compared.
+A story is told on each cluster by each client; what a description shows at its ends must be the same. So must
+be the records: both logs are read by Kafka's own tool and compared.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.consumer_groups import (
@@ -40,14 +38,15 @@ from coterie.protocol.messages.topics import (
 )
 from coterie.testing import EmbeddedCluster
 from tests.compat import test_groups_over_a_socket as setting
-from tests.compat.clients.confluent import ConfluentClient, _quiet
+from tests.compat.clients.confluent import ConfluentClient
 from tests.compat.consumer_conversations import beat
 from tests.compat.java import JavaTools
-from tests.compat.scenarios import unique
-from tests.kit import kafka_jars, processes
+from tests.compat.members import Client, Java, Librdkafka, Member, java, patient
 from tests.kit.kafka import KafkaCluster
 from tests.kit.plugin import require_kafka
 from tests.kit.wire_client import WireClient
+
+pytestmark = pytest.mark.kafka
 
 #: Rebalances in tenths of seconds; Kafka has to be told that this is allowed.
 FAST = {
@@ -59,13 +58,42 @@ KAFKA = FAST | {
     "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.min.session.timeout.ms": "6000",
     "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    # A broker that was killed is let in again when this has passed.
+    "broker.session.timeout.ms": "3000",
 }
-_PATIENCE_S = 60.0
+#: A coordinator that is on its way.
+_LATER = {
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}
+
+
+class World(NamedTuple):
+    """A cluster, and what can happen to it."""
+
+    bootstrap: str
+    #: Have another broker coordinate a group.
+    move: Callable[[str], None]
+    #: kill -9 of the broker that coordinates a group, and its next start.
+    kill: Callable[[str], None]
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
+    with java(tmp_path_factory.mktemp("java")) as running:
+        yield running
+
+
+@pytest.fixture(params=["librdkafka", "java"])
+def client(request: pytest.FixtureRequest, jvm: Java) -> Client:
+    return jvm if request.param == "java" else Librdkafka()
 
 
 @pytest.fixture(scope="module")
@@ -78,36 +106,42 @@ def cluster(directory: Path) -> Iterator[EmbeddedCluster]:
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[KafkaCluster]:
     require_kafka()
-    with KafkaCluster(config=KAFKA) as kafka:
+    with KafkaCluster(brokers=2, config=KAFKA) as kafka:
         yield kafka
 
 
-class Reader:
-    """A consumer of librdkafka under the new protocol, or the classic one."""
+@pytest.fixture
+def ours(cluster: EmbeddedCluster) -> World:
+    def move(group: str) -> None:
+        to = 3 - cluster.coordinator_of(group)
+        cluster.move_coordinator(group, to)
+        assert cluster.coordinator_of(group) == to
 
-    def __init__(self, bootstrap: str, group: str, *topics: str, **more: str) -> None:
-        config = {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "group.protocol": "consumer",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        }
-        self.inner = Consumer(config | more, logger=_quiet)
-        self.inner.subscribe(list(topics))
+    return World(cluster.bootstrap_servers, move, lambda _: None)
 
-    def close(self) -> None:
-        self.inner.close()
+
+@pytest.fixture
+def theirs(kafka: KafkaCluster, jvm: Java) -> World:
+    def node(group: str) -> int:
+        with coordinator(kafka.bootstrap, group) as client:
+            return kafka.addresses.index(client.address)
+
+    def move(group: str) -> None:
+        to = 1 - node(group)
+        jvm.move(kafka.bootstrap, "__consumer_offsets", to)
+        patient(lambda: node(group) == to)
+
+    def kill(group: str) -> None:
+        victim = node(group)
+        kafka.kill_broker(victim)
+        kafka.start_broker(victim)
+
+    return World(kafka.bootstrap, move, kill)
 
 
 def wire(bootstrap: str) -> WireClient:
     host, port = bootstrap.split(",", maxsplit=1)[0].split(":")
     return WireClient(host, int(port))
-
-
-def address(kafka: KafkaCluster) -> str:
-    host, port = kafka.addresses[0]
-    return f"{host}:{port}"
 
 
 def described(bootstrap: str, group: str) -> DescribedGroup:
@@ -121,18 +155,20 @@ def described(bootstrap: str, group: str) -> DescribedGroup:
 def settled(
     bootstrap: str,
     group: str,
-    readers: list[Reader],
+    members: list[Member],
     when: Callable[[DescribedGroup], bool],
 ) -> DescribedGroup:
     """Let members live until the group is as it should be."""
-    end = time.monotonic() + _PATIENCE_S
-    while True:
-        for reader in readers:
-            reader.inner.poll(0.02)
-        group_ = described(bootstrap, group)
-        if when(group_):
-            return group_
-        assert time.monotonic() < end, group_
+    seen: list[DescribedGroup] = []
+
+    def done() -> bool:
+        for member in members:
+            member.live()
+        seen[:] = [described(bootstrap, group)]
+        return when(seen[0])
+
+    patient(done, lambda: seen)
+    return seen[0]
 
 
 def stable(members: int) -> Callable[[DescribedGroup], bool]:
@@ -162,15 +198,22 @@ def picture(group: DescribedGroup) -> dict[str, Any]:
 
 
 def coordinator(bootstrap: str, group: str) -> WireClient:
-    """A connection to the broker that coordinates a group."""
-    for each in bootstrap.split(","):
-        client = wire(each)
-        request = ConsumerGroupDescribeRequest(group_ids=(group,))
-        (found,) = client.ask(request, ConsumerGroupDescribeResponse, 1).groups
-        if found.error_code != ErrorCode.NOT_COORDINATOR:
-            return client
-        client.close()
-    raise AssertionError(group)
+    """A connection to the broker that coordinates a group, as soon as one does."""
+    found: list[WireClient] = []
+
+    def done() -> bool:
+        for each in bootstrap.split(","):
+            client = wire(each)
+            request = ConsumerGroupDescribeRequest(group_ids=(group,))
+            (said,) = client.ask(request, ConsumerGroupDescribeResponse, 1).groups
+            if said.error_code not in _LATER:
+                found.append(client)
+                return True
+            client.close()
+        return False
+
+    patient(done)
+    return found[0]
 
 
 def make_topic(bootstrap: str, topic: str, partitions: int) -> None:
@@ -200,114 +243,134 @@ def grow_topic(bootstrap: str, topic: str, partitions: int) -> None:
         assert answer.results[0].error_code == ErrorCode.NONE
 
 
-def life(bootstrap: str) -> list[dict[str, Any]]:
+class Stage(ExitStack):
+    """A group and its members, who leave at the end."""
+
+    def __init__(self, world: World, client: Client, name: str, partitions: int = 4) -> None:
+        super().__init__()
+        self.bootstrap = world.bootstrap
+        self.client = client
+        self.group = self.topic = f"{name}-{client.name}"
+        self.told: list[dict[str, Any]] = []
+        make_topic(self.bootstrap, self.topic, partitions)
+
+    def join(self, client_id: str, **more: str) -> Member:
+        config = {"client.id": client_id} | more
+        member = self.client.join(self.bootstrap, self.group, self.topic, **config)
+        self.callback(member.close)
+        return member
+
+    def look(self, members: list[Member], when: Callable[[DescribedGroup], bool]) -> DescribedGroup:
+        found = settled(self.bootstrap, self.group, members, when)
+        self.told.append(picture(found))
+        return found
+
+
+# Stories
+
+
+def life(world: World, client: Client) -> list[dict[str, Any]]:
     """Join, rebalance, growth, a static restart, leaving: the pictures at each rest."""
-    topic, group = "life", "life"
-    make_topic(bootstrap, topic, 4)
-    told: list[dict[str, Any]] = []
-    with ExitStack() as stack:
-
-        def member(client_id: str, **more: str) -> Reader:
-            reader = Reader(bootstrap, group, topic, **{"client.id": client_id} | more)
-            stack.callback(reader.close)
-            return reader
-
-        def look(readers: list[Reader], when: Callable[[DescribedGroup], bool]) -> None:
-            told.append(picture(settled(bootstrap, group, readers, when)))
-
-        one = member("one")
-        look([one], stable(1))
-        two = member("two")
-        look([one, two], stable(2))
-        grow_topic(bootstrap, topic, 6)
-        look([one, two], lambda each: stable(2)(each) and each.group_epoch == 4)
+    with Stage(world, client, "life") as stage:
+        one = stage.join("one")
+        stage.look([one], stable(1))
+        two = stage.join("two")
+        stage.look([one, two], stable(2))
+        grow_topic(world.bootstrap, stage.topic, 6)
+        stage.look([one, two], lambda each: stable(2)(each) and each.group_epoch == 4)
         two.close()
-        look([one], stable(1))
-        static = member("static", **{"group.instance.id": "seat"})
-        look([one, static], stable(2))
+        stage.look([one], stable(1))
+        static = stage.join("static", **{"group.instance.id": "seat"})
+        stage.look([one, static], stable(2))
         static.close()
-        look([one], lambda each: any(member.member_epoch == -2 for member in each.members))
-        again = member("static", **{"group.instance.id": "seat"})
-        look([one, again], stable(2))
-    told.append(picture(described(bootstrap, group)))
-    return told
+        stage.look([one], lambda each: any(member.member_epoch == -2 for member in each.members))
+        again = stage.join("static", **{"group.instance.id": "seat"})
+        stage.look([one, again], stable(2))
+    return [*stage.told, picture(described(world.bootstrap, stage.group))]
 
 
-def migration(bootstrap: str) -> list[dict[str, Any]]:
+def migration(world: World, client: Client) -> list[dict[str, Any]]:
     """A classic group takes in a member of the new protocol, and loses it again."""
-    topic, group = "migration", "migration"
-    make_topic(bootstrap, topic, 4)
-    classic = {"group.protocol": "classic", "client.id": "old", "session.timeout.ms": "6000"}
-    classic |= {
-        "heartbeat.interval.ms": "200",
-        "partition.assignment.strategy": "cooperative-sticky",
-    }
-    with ExitStack() as stack:
-        old = Reader(bootstrap, group, topic, **classic)
-        stack.callback(old.close)
-        end = time.monotonic() + _PATIENCE_S
-        while len(old.inner.assignment()) < 4:
-            old.inner.poll(0.05)
-            assert time.monotonic() < end
-        new = Reader(bootstrap, group, topic, **{"client.id": "new"})
-        stack.callback(new.close)
-        told = [picture(settled(bootstrap, group, [old, new], stable(2)))]
+    classic = {"group.protocol": "classic", "session.timeout.ms": "6000"} | client.classic
+    classic |= {"heartbeat.interval.ms": "200"}
+    with (
+        Stage(world, client, "migration") as stage,
+        ConfluentClient(world.bootstrap) as admin,
+    ):
+        old = stage.join("old", **classic)
+
+        def has_all() -> bool:
+            old.live()
+            return old.assigned() == 4
+
+        patient(has_all)
+        new = stage.join("new")
+        stage.look([old, new], stable(2))
         new.close()
-        with ConfluentClient(bootstrap) as client:
-            end = time.monotonic() + _PATIENCE_S
-            while len(old.inner.assignment()) < 4 or client.describe(group).state != "Stable":
-                old.inner.poll(0.05)
-                assert time.monotonic() < end
-            told.append({"classic": client.describe(group).state})
-    return told
+        patient(lambda: has_all() and admin.describe(stage.group).state == "Stable")
+        return [*stage.told, {"classic": admin.describe(stage.group).state}]
 
 
-def patterns(bootstrap: str) -> list[dict[str, Any]]:
-    make_topic(bootstrap, "pattern-1", 2)
-    reader = Reader(bootstrap, "patterns", "^pattern-[0-9]", **{"client.id": "one"})
-    try:
-        wanted = 2
-
-        def has_them(group: DescribedGroup) -> bool:
-            return stable(1)(group) and picture(group)["members"][0][6] == wanted
-
-        first = picture(settled(bootstrap, "patterns", [reader], has_them))
-        return [{name: first[name] for name in ("state", "assignor", "members")}]
-    finally:
-        reader.close()
+def patterns(world: World, client: Client) -> list[dict[str, Any]]:
+    """A subscription by pattern; what its epoch is depends on when the pattern was run."""
+    with Stage(world, client, "pattern", 2) as stage:
+        stage.topic = f"^pattern-{client.name[:4]}.*"
+        one = stage.join("one")
+        stage.look([one], lambda each: stable(1)(each) and picture(each)["members"][0][6] == 2)
+    (seen,) = stage.told
+    return [{name: seen[name] for name in ("state", "assignor", "members")}]
 
 
-@pytest.mark.kafka
-@pytest.mark.parametrize("story", [life, migration, patterns])
+def move(world: World, client: Client) -> list[dict[str, Any]]:
+    """Members find the new coordinator, with the epochs and partitions that they had; a third one joins."""
+    with Stage(world, client, "move", 6) as stage:
+        members = [stage.join(name) for name in ("one", "two")]
+        before = stage.look(members, stable(2))
+        world.move(stage.group)
+        assert stage.look(members, stable(2)) == before
+        stage.look([*members, stage.join("three")], stable(3))
+    return stage.told
+
+
+@pytest.mark.parametrize("story", [life, migration, patterns, move])
 def test_descriptions_are_kafkas(
-    cluster: EmbeddedCluster,
-    kafka: KafkaCluster,
-    story: Callable[[str], list[dict[str, Any]]],
+    ours: World,
+    theirs: World,
+    client: Client,
+    story: Callable[[World, Client], list[dict[str, Any]]],
 ) -> None:
-    assert story(cluster.bootstrap_servers) == story(address(kafka))
+    assert story(ours, client) == story(theirs, client)
 
 
-# Moves and crashes
+# Crashes
 
 
-def test_the_coordinator_moves(cluster: EmbeddedCluster) -> None:
-    """Members find the new one, with the epochs and partitions that they had."""
-    topic, group, bootstrap = unique("topic"), unique("group"), cluster.bootstrap_servers
-    make_topic(bootstrap, topic, 4)
-    readers = [Reader(bootstrap, group, topic) for _ in range(2)]
-    try:
-        before = settled(bootstrap, group, readers, stable(2))
-        to = 3 - cluster.coordinator_of(group)
-        cluster.move_coordinator(group, to)
-        assert cluster.coordinator_of(group) == to
-        beats = cluster.requests("ConsumerGroupHeartbeat")
-        while cluster.requests("ConsumerGroupHeartbeat") < beats + 6:
-            for reader in readers:
-                reader.inner.poll(0.05)
-        assert settled(bootstrap, group, readers, stable(2)) == before
-    finally:
-        for reader in readers:
-            reader.close()
+def test_members_that_crash(ours: World, theirs: World, jvm: Java, tmp_path: Path) -> None:
+    """kill -9 of one of two members: its session ends, and the other has everything."""
+    clients: list[Client] = [Librdkafka(), jvm]
+    with ExitStack() as stack:
+        stages = [
+            stack.enter_context(Stage(world, client, "crash"))
+            for client in clients
+            for world in (ours, theirs)
+        ]
+        survivors = [stage.join("one") for stage in stages]
+        for stage, survivor in zip(stages, survivors, strict=True):
+            stage.look([survivor], stable(1))
+        victims = []
+        for client, pair in zip(clients, (stages[:2], stages[2:]), strict=True):
+            joins = [(stage.bootstrap, stage.group, stage.topic, "two") for stage in pair]
+            victims.append(client.victim(*joins, directory=tmp_path))
+            stack.callback(victims[-1].kill)
+        for stage in stages:
+            stage.look(survivors, stable(2))
+        for victim in victims:
+            victim.kill()
+        for stage in stages:
+            stage.look(survivors, stable(1))
+    by_librdkafka, by_java = [[stage.told for stage in pair] for pair in (stages[:2], stages[2:])]
+    assert by_librdkafka[0] == by_librdkafka[1]
+    assert by_java[0] == by_java[1]
 
 
 def free_port() -> int:
@@ -328,66 +391,46 @@ def serve(port: int, directory: Path) -> subprocess.Popen[str]:
     return process
 
 
-def test_kill_9_of_the_server(tmp_path: Path) -> None:
-    """A member goes on where it was: same epoch, same partitions, and its commit is there."""
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[World]:
+    """Our server as a process of its own."""
     port = free_port()
-    bootstrap = f"127.0.0.1:{port}"
-    server = serve(port, tmp_path)
-    reader: Reader | None = None
-    try:
-        make_topic(bootstrap, "topic", 4)
-        with ConfluentClient(bootstrap) as client:
-            client.produce("topic", [b"a", b"b", b"c", b"d"], 4)
-        reader = Reader(bootstrap, "group", "topic")
-        before = settled(bootstrap, "group", [reader], stable(1))
-        read = 0
-        while read < 4:
-            read += len(reader.inner.consume(4, 0.1))
-        reader.inner.commit(asynchronous=False)
-        os.kill(server.pid, signal.SIGKILL)
-        server.communicate()
-        server = serve(port, tmp_path)
-        with wire(bootstrap) as client_:
-            setting.find_coordinators(client_, "group")
-        assert settled(bootstrap, "group", [reader], stable(1)) == before
-        committed = reader.inner.committed(reader.inner.assignment(), timeout=_PATIENCE_S)
-        assert [each.offset for each in committed] == [1, 1, 1, 1]
-        reader.inner.commit(asynchronous=False, offsets=committed)
-    finally:
-        if reader is not None:
-            reader.close()
-        server.terminate()
-        server.communicate()
+    running = [serve(port, tmp_path / "served")]
+
+    def kill(_: str) -> None:
+        os.kill(running[0].pid, signal.SIGKILL)
+        running[0].communicate()
+        running[0] = serve(port, tmp_path / "served")
+
+    yield World(f"127.0.0.1:{port}", lambda _: None, kill)
+    running[0].terminate()
+    running[0].communicate()
 
 
-@pytest.mark.kafka
-def test_java_consumers(cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    """One reads, another shares with it, dies by kill -9, and its part comes back."""
-    topic, group, bootstrap = unique("topic"), unique("group"), cluster.bootstrap_servers
-    make_topic(bootstrap, topic, 4)
-    jars = kafka_jars.resolve("4.3.0")
-    require_kafka("4.3.0")
-    command = [jars.java, "-Xmx128m", "-cp", jars.classpath]
-    command += ["org.apache.kafka.tools.VerifiableConsumer", "--bootstrap-server", bootstrap]
-    command += ["--topic", topic, "--group-id", group, "--group-protocol", "consumer"]
-    outputs = [tmp_path / "one.txt", tmp_path / "two.txt"]
-    alive = [processes.spawn(command, output) for output in outputs]
-    try:
-        shared = settled(bootstrap, group, [], stable(2))
-        assert [len(each.assignment.topic_partitions[0].partitions) for each in shared.members] == [
-            2,
-            2,
-        ]
-        alive[1].kill()
-        alone = settled(bootstrap, group, [], stable(1))
-        assert alone.group_epoch == shared.group_epoch + 1
-        (left,) = alone.members
-        assert left.assignment.topic_partitions[0].partitions == (0, 1, 2, 3)
-    finally:
-        for process in alive:
-            processes.end(process)
-    events = [json.loads(line) for line in outputs[0].read_text().splitlines() if line[:1] == "{"]
-    assert "partitions_assigned" in {each["name"] for each in events}
+def killed(world: World, clients: list[Client]) -> list[list[dict[str, Any]]]:
+    """Members go on where they were: same epoch, same partitions, and their commits are there."""
+    with ExitStack() as stack:
+        stages = [stack.enter_context(Stage(world, client, "killed")) for client in clients]
+        members = [stage.join("one") for stage in stages]
+        before = []
+        for stage, member in zip(stages, members, strict=True):
+            with ConfluentClient(world.bootstrap) as client:
+                client.produce(stage.topic, [b"a", b"b", b"c", b"d"], 4)
+            before.append(stage.look([member], stable(1)))
+            member.read(4)
+            member.commit()
+        world.kill(stages[0].group)
+        for stage, member, was in zip(stages, members, before, strict=True):
+            assert stage.look([member], stable(1)) == was
+            assert member.committed() == [1, 1, 1, 1]
+            member.commit()
+            stage.look([*members, stage.join("two")], stable(2))
+        return [stage.told for stage in stages]
+
+
+def test_kill_9_of_the_server(served: World, theirs: World, jvm: Java) -> None:
+    clients: list[Client] = [Librdkafka(), jvm]
+    assert killed(served, clients) == killed(theirs, clients)
 
 
 # Records
@@ -421,7 +464,9 @@ def script(client: WireClient, group: str) -> None:
 
 
 def dumped(tools: JavaTools, root: Path, group: str) -> list[tuple[str, Any]]:
-    files = [str(each) for each in root.rglob("__consumer_offsets-*/*.log") if each.stat().st_size]
+    # Kafka renames what was moved away, and removes it later.
+    logs = [each for each in root.rglob("__consumer_offsets-*/*.log") if each.stat().st_size]
+    files = [str(each) for each in logs if not each.parent.name.endswith("-delete")]
     said = tools.run("dump-log", "--offsets-decoder", "--files", ",".join(files))
     assert said.code == 0
     found = []
@@ -442,14 +487,12 @@ def _steady(value: Any) -> Any:
     return [_steady(each) for each in value] if isinstance(value, list) else value
 
 
-@pytest.mark.kafka
 def test_records_are_kafkas(
     cluster: EmbeddedCluster, kafka: KafkaCluster, directory: Path, tmp_path: Path
 ) -> None:
     """Both logs, decoded by Kafka's own tool: the same records in the same order."""
     logs = []
-    assert kafka._home is not None
-    for bootstrap, root in ((cluster.bootstrap_servers, directory), (address(kafka), kafka._home)):
+    for bootstrap, root in ((cluster.bootstrap_servers, directory), (kafka.bootstrap, kafka.home)):
         make_topic(bootstrap, "records", 4)
         with coordinator(bootstrap, "records") as client:
             script(client, "records")

@@ -40,7 +40,8 @@ class WireClient:
         *,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._socket = socket.create_connection((host, port), timeout=30)
+        self.address = host, port
+        self._socket = socket.create_connection(self.address, timeout=30)
         if tls is not None:
             self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         self._frames = FrameBuffer()
