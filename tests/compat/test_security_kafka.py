@@ -8,12 +8,18 @@ import base64
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from coterie.client import AdminClient
+from coterie.error_codes import ErrorCode
 from coterie.errors import AuthenticationFailed, GroupAuthorizationFailed
+from coterie.protocol.messages.cluster import MetadataRequest, MetadataResponse
+from coterie.protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
+from coterie.protocol.messages.groups import DeleteGroupsRequest, DeleteGroupsResponse
 from coterie.testing import EmbeddedCluster
+from tests.compat.consumer_conversations import beat
 from tests.compat.secure import (
     STORE_PASSWORD,
     Certificates,
@@ -22,7 +28,15 @@ from tests.compat.secure import (
     secure_kafka,
 )
 from tests.kit.acl_calls import CALLS, Call
-from tests.kit.acl_matrix import GROUP, USERS, Answers, make_world, password
+from tests.kit.acl_matrix import (
+    GROUP,
+    OTHER_TOPIC,
+    TOPIC,
+    USERS,
+    Answers,
+    make_world,
+    password,
+)
 from tests.kit.kafka import KafkaCluster
 from tests.kit.plugin import require_kafka
 from tests.kit.wire_client import WireClient
@@ -52,18 +66,72 @@ def theirs(kafka: KafkaCluster) -> Answers:
 
 
 @pytest.fixture(scope="module")
-def ours() -> Iterator[Answers]:
+def our_address() -> Iterator[tuple[str, int]]:
     config = {"offsets.topic.num.partitions": 4}  # as in the kit's Kafka
     with EmbeddedCluster(users=PASSWORDS, super_users=["User:admin"], config=config) as running:
         host, port = running.bootstrap_servers.split(":")
         with login((host, int(port)), "admin", password("admin")) as client:
             make_world(client)
-        yield Answers.of(lambda user: login((host, int(port)), user, password(user)), CALLS)
+        yield host, int(port)
+
+
+@pytest.fixture(scope="module")
+def ours(our_address: tuple[str, int]) -> Answers:
+    return Answers.of(lambda user: login(our_address, user, password(user)), CALLS)
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
 def test_f40_the_same_answers(ours: Answers, theirs: Answers, call: Call) -> None:
     assert ours.by_call[call.name] == theirs.by_call[call.name]
+
+
+def matched(address: tuple[str, int], user: str, pattern: str) -> set[str] | ErrorCode:
+    """The topics that a member of this user is given for a pattern, or why it is no member."""
+    group, epoch, given = f"m-patterns-{user}-{pattern}", 0, None
+    with login(address, user, password(user)) as client:
+        request = MetadataRequest(topics=None)
+        names = {each.topic_id: each.name for each in client.ask(request, MetadataResponse).topics}
+        while given is None or not given.topic_partitions:
+            wishes: dict[str, Any] = {}
+            if epoch == 0:
+                wishes = {"subscribed_topic_names": None, "subscribed_topic_regex": pattern}
+            asked = beat(group, "member", epoch, **wishes)
+            answer = client.ask(asked, ConsumerGroupHeartbeatResponse, 1)
+            if answer.error_code and not ErrorCode.of(answer.error_code).retriable:
+                return ErrorCode.of(answer.error_code)
+            epoch, given = max(epoch, answer.member_epoch), answer.assignment
+        leave = beat(group, "member", -1)
+        assert not client.ask(leave, ConsumerGroupHeartbeatResponse, 1).error_code
+    with login(address, "admin", password("admin")) as client:
+        # Other tests list all groups.
+        gone = client.ask(DeleteGroupsRequest((group,)), DeleteGroupsResponse, 2)
+        assert not gone.results[0].error_code
+    return {names[each.topic_id] or "" for each in given.topic_partitions}
+
+
+@pytest.mark.parametrize(
+    ("user", "pattern", "topics"),
+    [
+        ("admin", "m-.*", {TOPIC, OTHER_TOPIC}),
+        ("wildcard", "m-.*", {TOPIC, OTHER_TOPIC}),
+        ("from-here", "m-.*", {TOPIC, OTHER_TOPIC}),
+        ("denied", "m-.*", {OTHER_TOPIC}),
+        ("denied", ".*(orders|payments)", {OTHER_TOPIC}),
+        ("admin", "__consumer_.*", {"__consumer_offsets"}),
+        ("none", "m-.*", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        ("denied-read", "m-.*", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    ],
+)
+def test_patterns_match_what_their_user_may_describe(
+    kafka: KafkaCluster,
+    our_address: tuple[str, int],
+    user: str,
+    pattern: str,
+    topics: set[str] | ErrorCode,
+) -> None:
+    """KIP-848: a pattern tells nobody of a topic that he could not see otherwise."""
+    assert matched(kafka.listener("SASL"), user, pattern) == topics
+    assert matched(our_address, user, pattern) == topics
 
 
 def settings(kafka: KafkaCluster, listener: str, **more: object) -> dict[str, object]:

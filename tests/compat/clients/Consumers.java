@@ -83,7 +83,7 @@ public class Consumers {
 
     static Object open(JsonNode command) {
         Map<String, Object> config = new HashMap<>();
-        command.get("config").fields().forEachRemaining(
+        command.get("config").properties().forEach(
             each -> config.put(each.getKey(), each.getValue().asText()));
         List<String> topics = new ArrayList<>();
         command.get("topics").forEach(each -> topics.add(each.asText()));
