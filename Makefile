@@ -21,7 +21,7 @@ test: $(STAMP) ## Run every check and every test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest --cov --cov-report=term:skip-covered
+	$(BIN)/pytest --numprocesses=2 --dist=loadscope --cov --cov-report=term:skip-covered
 
 lint: $(STAMP) ## Check style, imports and layers
 	$(BIN)/ruff check .

@@ -10,7 +10,13 @@ from hypothesis import HealthCheck, settings
 
 from tests.kit.campaign import EXAMPLES
 
-pytest_plugins = ["tests.kit.plugin", "tests.kit.secret_watch"]
+pytest_plugins = [
+    "tests.kit.plugin",
+    "tests.kit.secret_watch",
+    "tests.kit.workers",
+    "tests.kit.last_words",
+    "tests.compat.missing_programs",
+]
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # CI looks for regressions, not for luck: the same examples every time.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coterie.testing import EmbeddedCluster
-from tests.compat.conftest import not_run_line
+from tests.compat.missing_programs import not_run_line
 from tests.compat.programs import Program, find_program, require_program
 from tests.compat.scenarios import unique
 from tests.kit.kafka import KafkaCluster

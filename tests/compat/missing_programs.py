@@ -1,4 +1,7 @@
-"""Says at the end of a run which clients could not be had, as the kit does for Apache Kafka."""
+"""Says at the end of a run which clients could not be had, as the kit does for Apache Kafka.
+
+A pytest plugin, named in tests/conftest.py: a run with workers looks at no other conftest.py than that.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,56 @@
+"""How the workers of `make test` share the suite, so that none is idle while another still has minutes to go.
+
+What this is: a pytest plugin for pytest-xdist's --dist=loadscope. A module stays with one worker, and so does
+a directory whose modules share what is dear to start: one Spark session, one Kafka of each version. What
+takes longest begins first; the rest, in its random order, goes to whoever is free.
+What this is not: of any effect where pytest runs without workers.
+Who calls it: tests/conftest.py names it in pytest_plugins.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+#: Longest first. A directory is one piece of work.
+FIRST = (
+    "tests/spark/",
+    "tests/compat/",
+    "tests/faults/test_storage_faults.py",
+    "tests/unit/test_bench.py",
+    "tests/golden/test_cli.py",
+    "tests/unit/test_fuzz.py",
+    "tests/property/test_hostile_bytes.py",
+    "tests/property/test_messages.py",
+    "tests/property/test_kio.py",
+)
+
+
+def rank(nodeid: str) -> int:
+    """The place of a test's piece of work in FIRST, or behind all of them."""
+    return next((i for i, place in enumerate(FIRST) if nodeid.startswith(place)), len(FIRST))
+
+
+class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Pieces of work in the order in which the workers have collected them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        place = rank(nodeid)
+        return FIRST[place] if place < len(FIRST) else nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LongestFirst | None:
+    if config.getvalue("dist") != "loadscope":
+        return None
+    # By the number of their tests the longest would come last: they have the fewest.
+    config.option.loadscopereorder = False
+    return LongestFirst(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: rank(item.nodeid))
