@@ -21,6 +21,7 @@ from coterie.protocol.frames import (
     MAX_FRAME,
     FrameBuffer,
     InFlight,
+    ReceiveBuffer,
     decode_request,
     decode_request_header,
     decode_response,
@@ -202,6 +203,52 @@ def test_f01_any_stream_gives_the_same_frames_and_error_however_it_is_cut(
         reason = None if buffer.error is None else buffer.error.reason
         outcomes.append((frames, reason, len(buffer)))
     assert outcomes[0] == outcomes[1]
+
+
+def received(buffer: ReceiveBuffer, data: bytes) -> list[bytes]:
+    """What the buffer gives when a socket writes into it, as much as there is room for at a time."""
+    found = []
+    while data:
+        room = buffer.room()
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        found += buffer.received(count)
+        data = data[count:]
+    return found
+
+
+@given(
+    stream=streams | bodies.map(lambda found: b"".join(map(frame, found))),
+    cuts=st.lists(st.integers(0, 200), max_size=10),
+)
+def test_f05_a_buffer_that_sockets_write_into_gives_what_the_other_gives(
+    stream: bytes, cuts: list[int]
+) -> None:
+    edges = sorted({0, *(min(cut, len(stream)) for cut in cuts), len(stream)})
+    one, other = FrameBuffer(max_frame=5000), ReceiveBuffer(max_frame=5000)
+    frames: tuple[list[bytes], list[bytes]] = ([], [])
+    for start, stop in pairwise(edges):
+        with suppress(ProtocolError):
+            frames[0].extend(one.feed(stream[start:stop]))
+        with suppress(ProtocolError):
+            frames[1].extend(received(other, stream[start:stop]))
+    assert frames[0] == frames[1]
+    assert len(one) == len(other)
+    assert str(one.error) == str(other.error)
+
+
+@pytest.mark.parametrize("length", [0, 100, 32_764, 32_765, 100_000, 20_000_000])
+def test_f02_room_grows_by_what_has_arrived_and_is_given_back(length: int) -> None:
+    buffer = ReceiveBuffer()
+    start = len(buffer.room())
+    body = bytes(range(256)) * (length // 256) + bytes(length % 256)
+    assert received(buffer, size(length)[:3]) == []
+    assert received(buffer, size(length)[3:] + body[:-1])[:1] == ([] if length else [b""])
+    assert len(buffer.room()) <= max(start, len(buffer))
+    if length:
+        assert received(buffer, body[-1:] + frame(b"next")) == [body, b"next"]
+    assert len(buffer) == 0
+    assert len(buffer.room()) <= 8 << 20
 
 
 # -- requests and correlation --------------------------------------------------------------------

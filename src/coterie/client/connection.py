@@ -24,7 +24,7 @@ from coterie.errors import (
     UnsupportedVersion,
 )
 from coterie.protocol.api import ApiKey
-from coterie.protocol.frames import FrameBuffer, InFlight
+from coterie.protocol.frames import InFlight, ReceiveBuffer
 from coterie.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
 from coterie.protocol.schema import Request, Response
 
@@ -64,7 +64,7 @@ class _Waiting(NamedTuple):
     began: float
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """Open one with `open`; it is of no more use once `closed`."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
         self.address = address
         self.versions: dict[int, tuple[int, int]] = {}
         self._in_flight = InFlight(client_id)
-        self._frames = FrameBuffer(max_frame)
+        self._frames = ReceiveBuffer(max_frame)
         self._note = note
         self._waiting: deque[_Waiting] = deque()
         self._transport: asyncio.Transport | None = None
@@ -177,9 +177,12 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
         try:
-            for frame in self._frames.feed(data):
+            for frame in self._frames.received(nbytes):
                 self._receive(frame)
             if self._frames.error is not None:
                 raise self._frames.error

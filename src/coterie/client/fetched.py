@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
     from coterie.protocol.messages.data import AbortedTransaction
     from coterie.protocol.records.columns import RecordColumns
 
-__all__ = ["Budget", "FetchedRecords", "cut"]
+__all__ = ["Budget", "Cut", "FetchedRecords", "cut"]
 
 #: Base offset, length, magic, last offset delta and number of records of a batch.
 _BATCH: Final = Struct(">qi4xb6xi30xi")
@@ -36,6 +38,8 @@ class FetchedRecords(NamedTuple):
     log_start_offset: int
     #: Of transactions that were aborted, where reading committed records: producer and first offset.
     aborted: tuple[AbortedTransaction, ...] = ()
+    #: Where in `records` each batch begins, if that is known: for read_columns.
+    places: Sequence[int] = ()
 
     @property
     def base_offset(self) -> int:
@@ -46,7 +50,7 @@ class FetchedRecords(NamedTuple):
         """The records from `start` to `stop` as arrays; needs numpy."""
         from coterie.protocol.records.columns import read_columns  # noqa: PLC0415 - numpy is heavy
 
-        return read_columns(self.records).between(self.start, self.stop)
+        return read_columns(self.records, self.places).between(self.start, self.stop)
 
 
 class Budget:
@@ -71,8 +75,16 @@ class Budget:
             self._records = max(0, self._records - records)
 
 
-def cut(records: bytes, position: int, end: int, budget: Budget) -> tuple[int, int]:
-    """The size of the whole batches before `end` and within the budget, and the offset behind them.
+class Cut(NamedTuple):
+    """What of some records is wanted: so many bytes, up to this offset; and where the batches in it begin."""
+
+    size: int
+    stop: int
+    places: Sequence[int] = ()
+
+
+def cut(records: bytes, position: int, end: int, budget: Budget) -> Cut:
+    """The whole batches before `end` and within the budget.
 
     A broker may send half a batch last; that stays away. RecordBatchError if a batch cannot be one.
     """
@@ -89,19 +101,21 @@ def cut(records: bytes, position: int, end: int, budget: Budget) -> tuple[int, i
         if odd and _half(records, at):
             break
         if base >= end:
-            return at, end
+            return Cut(at, end)
         budget.take(stop - at, count)
         position = max(position, min(base + delta + 1, end))
         at = stop
-    return at, position
+    return Cut(at, position)
 
 
-def _whole(records: bytes, position: int, end: int) -> tuple[int, int] | None:
+def _whole(records: bytes, position: int, end: int) -> Cut | None:
     """The same where all that came is wanted, which is ordinary: only lengths are looked at.
 
     None if it is not so, or if anything is odd.
     """
-    at = found = 0
+    places = array("q")
+    found = places.append
+    at = 0
     size = len(records)
     last = size - _BATCH.size
     length_of = _LENGTH.unpack_from
@@ -112,12 +126,13 @@ def _whole(records: bytes, position: int, end: int) -> tuple[int, int] | None:
             return None
         if stop > size:
             break
-        found, at = at, stop
+        found(at)
+        at = stop
     if not at:
         return None
-    base, _, magic, delta, _ = _BATCH.unpack_from(records, found)
+    base, _, magic, delta, _ = _BATCH.unpack_from(records, places[-1])
     behind = base + delta + 1
-    return (at, behind) if magic == _MAGIC and position < behind <= end else None
+    return Cut(at, behind, places) if magic == _MAGIC and position < behind <= end else None
 
 
 def _half(records: bytes, at: int) -> bool:

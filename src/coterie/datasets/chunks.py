@@ -5,6 +5,7 @@ A damaged batch does not end the reading: it is left out, and remembered with it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -69,12 +70,17 @@ class Chunk(msgspec.Struct, frozen=True, eq=False):
         return None if length < 0 else bytes(self.records.buffer[start : start + length])
 
 
-def parse(partition: int, data: Buffer, start: int, stop: int | None) -> Chunk:
-    """The records from offset `start` on, up to `stop`, in the whole batches of some data."""
+def parse(
+    partition: int, data: Buffer, start: int, stop: int | None, places: Sequence[int] = ()
+) -> Chunk:
+    """The records from offset `start` on, up to `stop`, in the whole batches of some data.
+
+    `places` are where these begin, if that is known.
+    """
     damages: list[Damage] = []
     size = len(data)
     try:
-        records = read_columns(data)
+        records = read_columns(data, places)
         consumed = size - records.trailing_bytes
     except RecordBatchError:
         good, damages, consumed = _salvage(data)

@@ -72,7 +72,8 @@ class ClusterSource(msgspec.Struct, frozen=True):
     def _read(self, reading: BlockingFetching) -> Iterator[Chunk]:
         try:
             for each in reading:
-                yield parse(each.partition.partition, each.records, each.start, each.stop)
+                number = each.partition.partition
+                yield parse(number, each.records, each.start, each.stop, each.places)
         except (KafkaError, PartialAnswer, DeadlineExceeded):
             # Raised at the end, when all that can be read has been.
             if not self.partial:

@@ -12,13 +12,21 @@ from coterie.protocol.records.compression import Buffer
 
 __all__ = ["CommitValues"]
 
-#: Version, offset, and from version 3 on the leader epoch.
-_HEAD: Final = np.dtype([("version", ">i2"), ("offset", ">i8"), ("leader_epoch", ">i4")])
 #: Behind the metadata: when it was committed; in version 1 when it expires.
 _TIMES: Final = np.dtype([("time", ">i8"), ("expire", ">i8")])
 #: Behind the metadata of version 4: the time; then the one tagged field there is, 16 bytes with number 0.
-_TAGGED: Final = np.dtype(
-    [("time", ">i8"), ("fields", "u1"), ("tag", "u1"), ("size", "u1"), ("topic_id", "V16")]
+_TAIL: Final = [
+    ("time", ">i8"),
+    ("fields", "u1"),
+    ("tag", "u1"),
+    ("size", "u1"),
+    ("topic_id", "V16"),
+]
+_TAGGED: Final = np.dtype(_TAIL)
+#: Version 4 as nearly all are, without metadata. Version and offset are there in all versions, and the
+#: leader epoch from version 3 on.
+_WHOLE: Final = np.dtype(
+    [("version", ">i2"), ("offset", ">i8"), ("leader_epoch", ">i4"), ("metadata", "u1"), *_TAIL]
 )
 _NEWEST: Final = 4
 _EPOCH_FROM: Final = 3
@@ -49,7 +57,7 @@ class CommitValues:
     fits: Bools
 
     def __init__(self, buffer: Buffer, start: Int64s, length: Int64s) -> None:
-        head = gather(buffer, _HEAD, start)
+        head = gather(buffer, _WHOLE, start)
         count = len(start)
         self.tombstone = length < 0
         version = head["version"].astype(np.int64)
@@ -101,7 +109,7 @@ class CommitValues:
             at = at + 2
         else:
             # One more than the size; 0 would be null, and from 128 on there are more bytes of it.
-            coded = gather(buffer, np.uint8, at).astype(np.int64)
+            coded = head["metadata"].astype(np.int64)
             fits = (coded > 0) & (coded < _ONE_BYTE)
             size = np.maximum(coded - 1, 0)
             at = at + 1
@@ -109,7 +117,7 @@ class CommitValues:
         behind = at + size
         left = start + length - behind
         if version == _NEWEST:
-            tail = gather(buffer, _TAGGED, behind)
+            tail = gather(buffer, _TAGGED, behind) if size.any() else head
             one = (tail["fields"] == 1) & (tail["tag"] == 0) & (tail["size"] == 16) & (left == 27)
             fits &= one | ((tail["fields"] == 0) & (left == 9))
             fields |= {"topic_id": tail["topic_id"], "topic_id_null": ~one}

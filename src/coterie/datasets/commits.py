@@ -46,14 +46,15 @@ class Commits:
         records = chunk.records
         self.chunk = chunk
         self.buffer = records.buffer
-        self.key_start = records.key_start[rows]
-        key_length = records.key_length[rows]
-        group_length = gather(self.buffer, ">u2", self.key_start + 2).astype(np.int64)
+        rows, head = _commit_keys(chunk, rows)
+        self.key_start = _of(records.key_start, rows)
+        key_length = _of(records.key_length, rows)
+        self.key_version = head >> 16
+        group_length = head & 0xFFFF
         topic_at = self.key_start + 4 + group_length
         topic_length = gather(self.buffer, ">u2", topic_at).astype(np.int64)
-        self.key_version = gather(self.buffer, ">i2", self.key_start).astype(np.int64)
         self.values = CommitValues(
-            self.buffer, records.value_start[rows], records.value_length[rows]
+            self.buffer, _of(records.value_start, rows), _of(records.value_length, rows)
         )
         fits = self.values.fits
         # To the byte: a length that lies would point into another record.
@@ -102,8 +103,7 @@ class Commits:
 
     def record(self, name: str) -> NDArray[Any]:
         """A field of the record around the commit."""
-        values: NDArray[Any] = getattr(self.chunk.records, name)[self.rows]
-        return values
+        return _of(getattr(self.chunk.records, name), self.rows)
 
     @property
     def topic_partition(self) -> NDArray[Any]:
@@ -143,18 +143,29 @@ _COLUMNS: Final[Mapping[str, Callable[[Commits], pa.Array]]] = {
 }
 
 
+def _of(values: NDArray[Any], rows: Int64s) -> NDArray[Any]:
+    """The values of some rows, each named once; without a copy if they are all."""
+    return values if len(rows) == len(values) else values[rows]
+
+
+def _commit_keys(chunk: Chunk, rows: Int64s) -> tuple[Int64s, Int64s]:
+    """Those of the rows whose keys are of a commit, and the first four bytes of these keys."""
+    records = chunk.records
+    head = gather(records.buffer, ">u4", _of(records.key_start, rows)).astype(np.int64)
+    fits = (head >> 16 <= _NEWEST_KEY) & (_of(records.key_length, rows) >= 2)
+    return (rows, head) if fits.all() else (rows[fits], head[fits])
+
+
 def commit_rows(chunk: Chunk, rows: Int64s) -> Int64s:
     """Those of the rows whose keys are of a commit."""
-    records = chunk.records
-    kinds = gather(records.buffer, ">u2", records.key_start[rows])
-    return rows[(kinds <= _NEWEST_KEY) & (records.key_length[rows] >= 2)]
+    return _commit_keys(chunk, rows)[0]
 
 
 def commits(
     chunk: Chunk, rows: Int64s, schema: pa.Schema, outcomes: NDArray[np.int8] | None
 ) -> pa.RecordBatch:
     """The commits among the rows. `outcomes` are of the chunk's batches, if they are asked for."""
-    found = Commits(chunk, commit_rows(chunk, rows))
+    found = Commits(chunk, rows)
     arrays = [
         _outcome(found, outcomes) if name == "outcome" else _COLUMNS[name](found)
         for name in schema.names

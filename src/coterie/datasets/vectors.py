@@ -30,6 +30,8 @@ __all__ = [
 #: Views of up to this many bytes hold the bytes themselves, padded with zeros.
 _INLINE: Final = 12
 _ASCII: Final = 0x80
+#: Characters of a topic id.
+_ID_SIZE: Final = 22
 
 
 def _masks(first: int, count: int) -> NDArray[Any]:
@@ -52,6 +54,8 @@ _PAIRS: Final = np.array(
 
 def strings(buffer: Buffer, start: Int64s, length: Int64s) -> pa.Array:
     """The text at each slice; a negative length is null. Whether it is text is `is_utf8`'s to say."""
+    if not length.any():
+        return _fixed(np.empty(0, np.uint8), np.zeros(len(length) + 1, np.int32), None, 0)
     return _views(buffer, start, length, pa.string_view()).cast(pa.string())
 
 
@@ -61,22 +65,26 @@ def binaries(buffer: Buffer, start: Int64s, length: Int64s) -> pa.Array:
 
 
 def _views(buffer: Buffer, start: Int64s, length: Int64s, kind: pa.DataType) -> pa.Array:
-    """Two words each: length and the first four bytes; then the next eight, or where in the buffer."""
+    """Two words each: the length and maybe the first four bytes; then the next eight, or where in the buffer.
+
+    Longer ones have their first bytes in the first word too, for comparisons. To be cast they need not.
+    """
     count = len(start)
     null = length < 0
     some_null = bool(null.any())
-    size = np.maximum(length, 0) if some_null else length
-    brief = size <= _INLINE
-    prefix = gather(buffer, "<u4", start)
-    place = start << 32
-    if brief.any():
-        kept = np.minimum(size, _INLINE)
-        prefix = prefix & _FIRST_4[kept]
-        inlined = (gather(buffer, "<u8", start + 4) & _NEXT_8[kept]).view(np.int64)
-        place = np.where(brief, inlined, place)
     words = np.empty((count, 2), np.int64)
-    words[:, 0] = size | prefix.astype(np.int64) << 32
-    words[:, 1] = place
+    words[:, 0] = np.maximum(length, 0) if some_null else length
+    words[:, 1] = start << 32
+    brief = np.flatnonzero(length <= _INLINE)
+    if len(brief):
+        size = words[brief, 0]
+        if size.any():
+            at = start[brief]
+            first = (gather(buffer, "<u4", at) & _FIRST_4[size]).astype(np.int64)
+            words[brief, 0] = size | first << 32
+            words[brief, 1] = (gather(buffer, "<u8", at + 4) & _NEXT_8[size]).view(np.int64)
+        else:
+            words[brief, 1] = 0
     valid = pa.array(~null).buffers()[1] if some_null else None
     buffers = [valid, pa.py_buffer(words), pa.py_buffer(buffer)]
     return pa.Array.from_buffers(kind, count, buffers, int(null.sum()) if some_null else 0)
@@ -121,10 +129,29 @@ def topic_ids(raw: NDArray[Any], null: Bools) -> pa.Array:
     words = np.ascontiguousarray(raw).view(">u8").reshape(count, 2)
     high, low = words[:, 0].astype(np.uint64), words[:, 1].astype(np.uint64)
     null = null | ((high == 0) & (low == 0))
-    rows, which = _distinct(high, low)
-    text = _base64(high[rows], low[rows])
-    found = pa.DictionaryArray.from_arrays(pa.array(which, pa.int32(), mask=null), text)
-    return found.cast(pa.string())
+    # Commits of one topic mostly stand together.
+    first = np.flatnonzero(
+        np.concatenate(([True], (high[1:] != high[:-1]) | (low[1:] != low[:-1])))[:count]
+    )
+    rows, which = _distinct(high[first], low[first])
+    text = _base64(high[first[rows]], low[first[rows]])
+    which = np.repeat(which, np.diff(first, append=count))
+    if not null.any():
+        offsets = np.arange(0, _ID_SIZE * count + 1, _ID_SIZE, dtype=np.int32)
+        return _fixed(text[which], offsets, None, 0)
+    valid = ~null
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(valid, out=offsets[1:])
+    offsets *= _ID_SIZE
+    bits = pa.array(valid).buffers()[1]
+    return _fixed(text[which[valid]], offsets, bits, count - len(which[valid]))
+
+
+def _fixed(
+    text: NDArray[Any], offsets: NDArray[np.int32], valid: pa.Buffer | None, nulls: int
+) -> pa.Array:
+    buffers = [valid, pa.py_buffer(offsets), pa.py_buffer(text)]
+    return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers, nulls)
 
 
 def _distinct(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> tuple[Int64s, Int64s]:
@@ -145,10 +172,10 @@ def _distinct(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> tuple[Int64s
     return rows, place[like]
 
 
-def _base64(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> pa.Array:
-    count = len(high)
-    text = np.empty((count, 11), "<u2")
-    for index in range(11):
+def _base64(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> NDArray[Any]:
+    """The characters of each, one opaque item."""
+    text = np.empty((len(high), _ID_SIZE // 2), "<u2")
+    for index in range(_ID_SIZE // 2):
         shift = 116 - 12 * index  # of the 128 bits, how many are behind these 12
         if shift >= 64:
             bits = high >> np.uint64(shift - 64)
@@ -159,10 +186,7 @@ def _base64(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> pa.Array:
         else:
             bits = low << np.uint64(-shift)
         text[:, index] = _PAIRS[(bits & np.uint64(0xFFF)).astype(np.intp)]
-    offsets = np.arange(0, 22 * count + 1, 22, dtype=np.int32)
-    return pa.Array.from_buffers(
-        pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(text)]
-    )
+    return text.view(f"V{_ID_SIZE}").ravel()
 
 
 def named(codes: Int64s, names: list[str], null: Bools) -> pa.Array:

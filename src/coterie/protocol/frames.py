@@ -1,6 +1,6 @@
 """What surrounds a message on a connection: size, header, correlation id. No sockets here.
 
-A server uses FrameBuffer, decode_request and encode_response; a client uses FrameBuffer and InFlight.
+A server uses FrameBuffer, decode_request and encode_response; a client uses ReceiveBuffer and InFlight.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ __all__ = [
     "MAX_FRAME",
     "FrameBuffer",
     "InFlight",
+    "ReceiveBuffer",
     "decode_request",
     "decode_request_header",
     "decode_response",
@@ -30,6 +31,10 @@ __all__ = [
 
 #: As large as a broker accepts by default (socket.request.max.bytes); a server should set far less.
 MAX_FRAME: Final = 104_857_600
+
+#: What a ReceiveBuffer begins with, and the most that it keeps when it is empty.
+_ROOM: Final = 32 << 10
+_KEPT: Final = 8 << 20
 
 #: By number, since asking the enum for a member costs half a microsecond.
 _APIS: Final = {api.value: api for api in ApiKey}
@@ -91,13 +96,13 @@ class FrameBuffer:
     def _cut(self, data: bytes, frames: list[bytes]) -> None:
         if self._rest:
             self._rest += data
-            if len(self._rest) >= 4 and len(self._rest) - 4 < self._size(bytes(self._rest[:4]), 0):
+            if len(self._rest) >= 4 and len(self._rest) - 4 < _size(self._rest, 0, self.max_frame):
                 return
             data = bytes(self._rest)
             self._rest.clear()
         at, end = 0, len(data)
         while end - at >= 4:
-            stop = at + 4 + self._size(data, at)
+            stop = at + 4 + _size(data, at, self.max_frame)
             if stop > end:
                 break
             frames.append(data[at + 4 : stop])
@@ -105,14 +110,76 @@ class FrameBuffer:
         if at < end:
             self._rest += data[at:]
 
-    def _size(self, data: bytes, at: int) -> int:
-        size: int = _SIZE.unpack_from(data, at)[0]
-        if 0 <= size <= self.max_frame:
-            return size
-        head = data[at : at + 4]
-        stranger = _STRANGERS.get(head[:2]) or _STRANGERS.get(head)
-        reason = f"this looks like {stranger}" if stranger else f"the limit is {self.max_frame}"
-        raise ProtocolError(f"a frame of {size} bytes is refused; {reason}", offset=at)
+
+class ReceiveBuffer:
+    """The same for sockets that write into a buffer of ours: for answers of many megabytes.
+
+    A frame is copied once, out of memory that is used again and again. The buffer grows by what has
+    arrived, to twice of it, and not by what a size promises.
+    """
+
+    def __init__(self, max_frame: int = MAX_FRAME) -> None:
+        self.max_frame = max_frame
+        #: As in FrameBuffer.
+        self.error: ProtocolError | None = None
+        self._data = bytearray(_ROOM)
+        self._used = 0
+
+    def __len__(self) -> int:
+        """How many bytes of an incomplete frame are held."""
+        return self._used
+
+    def room(self) -> memoryview:
+        """Where the next bytes may be written; tell `received` how many there were."""
+        if self._used == len(self._data):
+            # A new one: whoever was given room may still hold it, and then the old one cannot grow.
+            grown = bytearray(2 * self._used)
+            grown[: self._used] = self._data
+            self._data = grown
+        return memoryview(self._data)[self._used :]
+
+    def received(self, count: int) -> list[bytes]:
+        """The frames that so many bytes complete, without their sizes; errors are as in FrameBuffer."""
+        self._used += count
+        frames: list[bytes] = []
+        if self.error is None:
+            try:
+                self._cut(frames)
+            except ProtocolError as error:
+                self.error = error
+        if self.error is not None:
+            self._used = 0
+            if not frames:
+                raise self.error
+        return frames
+
+    def _cut(self, frames: list[bytes]) -> None:
+        at, end = 0, self._used
+        view = memoryview(self._data)
+        while end - at >= 4:
+            stop = at + 4 + _size(self._data, at, self.max_frame)
+            if stop > end:
+                break
+            frames.append(bytes(view[at + 4 : stop]))
+            at = stop
+        if not at:
+            return
+        rest = bytes(view[at:end])
+        if len(self._data) > _KEPT:
+            self._data = bytearray(max(_ROOM, len(rest)))
+        self._data[: len(rest)] = rest
+        self._used = len(rest)
+
+
+def _size(data: bytes | bytearray, at: int, max_frame: int) -> int:
+    """The size of the frame that begins here, if it can be one."""
+    size: int = _SIZE.unpack_from(data, at)[0]
+    if 0 <= size <= max_frame:
+        return size
+    head = bytes(data[at : at + 4])
+    stranger = _STRANGERS.get(head[:2]) or _STRANGERS.get(head)
+    reason = f"this looks like {stranger}" if stranger else f"the limit is {max_frame}"
+    raise ProtocolError(f"a frame of {size} bytes is refused; {reason}", offset=at)
 
 
 class RequestFrame(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
@@ -336,13 +337,14 @@ def test_half_a_batch_stays_away_and_a_broken_one_is_an_error() -> None:
     one = batch_at(10, b"1", b"2")
     two = batch_at(12, b"3")
     free = Budget(None, None)
-    assert cut(one + two, 10, 99, free) == (len(one + two), 13)
-    assert cut(one + two[:-1], 10, 99, free) == (len(one), 12)
-    assert cut(one + two, 10, 12, free) == (len(one), 12)
-    assert cut(one + two, 10, 11, free) == (len(one), 11)
-    assert cut(one + two, 10, 99, Budget(1, None)) == (len(one), 12)
-    assert cut(two, 5, 11, free) == (0, 11)
-    assert cut(b"", 5, 11, free) == (0, 5)
+    assert cut(one + two, 10, 99, free) == (len(one + two), 13, array("q", [0, len(one)]))
+    assert cut(one + two[:-1], 10, 99, free) == (len(one), 12, array("q", [0]))
+    # Where not all is wanted, nobody needs to know where batches begin.
+    assert cut(one + two, 10, 12, free) == (len(one), 12, ())
+    assert cut(one + two, 10, 11, free) == (len(one), 11, ())
+    assert cut(one + two, 10, 99, Budget(1, None)) == (len(one), 12, ())
+    assert cut(two, 5, 11, free) == (0, 11, ())
+    assert cut(b"", 5, 11, free) == (0, 5, ())
     with pytest.raises(RecordBatchError, match="magic 1"):
         cut(one[:16] + b"\x01" + one[17:], 10, 99, free)
 

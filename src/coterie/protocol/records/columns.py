@@ -1,6 +1,6 @@
 """The columnar reader: a fetched buffer of record batches as numpy arrays, no Python object per record.
 
-Batches are found by a loop over their lengths, which also checks their checksums. From there on all is
+Batches are found by a loop over their lengths, and another checks their checksums. From there on all is
 vectors: step i takes the i-th record of every batch at once and reads its length, and when all records
 are found, each field is read for all of them. Record headers are measured but not read. Called by readers
 in bulk (the Spark source, lag reports); one record at a time is coterie.protocol.records.batch.
@@ -9,6 +9,7 @@ in bulk (the Spark source, lag reports); one record at a time is coterie.protoco
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from struct import Struct
 from typing import Any
 
@@ -68,15 +69,13 @@ _HEADER = np.dtype(
         ("records_count", ">i4"),
     ]
 )
-_LENGTH_AND_CRC = Struct(">8xi5xI")
+_LENGTH = Struct(">8xi")
 _LENGTH_END = 12  # the length counts the bytes from here, the checksum covers those from _CRC_END
 _CRC_END = 21
 _MIN_LENGTH = BATCH_OVERHEAD - _LENGTH_END
 
 # Below this many batches at once, a loop in Python over their records is quicker than vector steps.
 _FEW = 128
-# Up to here, copying a slice of bytes is quicker than making a view of it.
-_BRIEF = 4096
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -195,6 +194,7 @@ def gather(buffer: Buffer, dtype: DTypeLike, positions: Int64s) -> NDArray[Any]:
 
 def read_columns(
     buffer: Buffer,
+    places: Sequence[int] = (),
     *,
     check_crc: bool = True,
     limit: int = MAX_DECOMPRESSED,
@@ -202,14 +202,14 @@ def read_columns(
 ) -> RecordColumns:
     """Read every whole batch of a fetched buffer; RecordBatchError if one of them is damaged.
 
-    One compressed batch may unpack to `limit` bytes and all of them to `total_limit`. Byte positions in
-    errors are those of the result's `buffer`.
+    `places` are where its batches begin, if somebody has followed their lengths already. One compressed batch
+    may unpack to `limit` bytes and all of them to `total_limit`. Byte positions in errors are those of the
+    result's `buffer`.
     """
     view = memoryview(buffer)
-    positions, end = _find_batches(buffer, check_crc=check_crc)
+    positions = np.array(places, np.int64) if len(places) else _find_batches(buffer)
     header = gather(view, _HEADER, positions)
-    for index in np.flatnonzero(header["magic"] != MAGIC)[:1].tolist():
-        batch_end(view, int(positions[index]))
+    end = _check_batches(view, positions, header, check_crc=check_crc)
     batches = BatchColumns(header)
     counts = batches.column("records_count")
     attributes = batches.attributes
@@ -242,31 +242,48 @@ def read_columns(
     )
 
 
-def _find_batches(buffer: Buffer, *, check_crc: bool) -> tuple[Int64s, int]:
-    """Where each whole batch begins, and where the last of them ends."""
-    view = memoryview(buffer)
-    brief = buffer if isinstance(buffer, bytes) else view
+def _find_batches(buffer: Buffer) -> Int64s:
+    """Where each whole batch begins, by their lengths."""
     positions = array("q")
     found = positions.append
     position = 0
-    size = len(view)
+    size = len(buffer)
     last = size - BATCH_OVERHEAD
-    unpack = _LENGTH_AND_CRC.unpack_from
+    length_of = _LENGTH.unpack_from
     while position <= last:
-        length, crc = unpack(buffer, position)
+        (length,) = length_of(buffer, position)
         end = position + _LENGTH_END + length
         if end > size or length < _MIN_LENGTH:
             break
-        covered = brief if length < _BRIEF else view
-        if check_crc and crc32c(covered[position + _CRC_END : end]) != crc:
-            break
         found(position)
         position = end
-    if batch_end(view, position) is not None:  # which raises if magic or length are to blame
+    return np.frombuffer(positions, np.int64)
+
+
+def _check_batches(
+    view: memoryview, positions: Int64s, header: NDArray[Any], *, check_crc: bool
+) -> int:
+    """Where the last batch ends; RecordBatchError for the first that is none, or is not as it was written."""
+    ends = positions + _LENGTH_END + header["length"]
+    wrong = header["magic"] != MAGIC
+    if check_crc:
+        starts = (positions + _CRC_END).tolist()
+        stored = header["crc"].tolist()
+        found = [crc32c(view[at:end]) for at, end in zip(starts, ends.tolist(), strict=True)]
+        if found != stored:
+            wrong |= np.array(found) != np.array(stored)
+    for index in np.flatnonzero(wrong)[:1].tolist():
+        position = int(positions[index])
+        batch_end(view, position)  # raises if the magic is to blame
         raise RecordBatchError(
-            f"not the stored checksum {crc}", message="RecordBatch", field="crc", offset=position
+            f"not the stored checksum {header['crc'][index]}",
+            message="RecordBatch",
+            field="crc",
+            offset=position,
         )
-    return np.frombuffer(positions, np.int64), position
+    end = int(ends[-1]) if len(ends) else 0
+    batch_end(view, end)  # what follows may be half a batch, but nothing else
+    return end
 
 
 def _unpack(
@@ -337,13 +354,15 @@ def _walk(data: Buffer, position: int, limit: int, records: Int64s) -> int:
 
 def _read_fields(data: Buffer, records: Int64s) -> tuple[Int64s, ...]:
     """Timestamp delta, offset delta, key start and length, value start and length of each record."""
-    lengths, bodies = _varints(data, records, 5, "length")
+    # All before the key is mostly within eight bytes, and to go for bytes is what takes time.
+    word = gather(data, "<u8", records).view(np.int64)
+    lengths, bodies = _varints(data, records, 5, "length", word & 0xFFFF)
     _refuse(lengths < MIN_RECORD_SIZE - 1, records, "length")
     stops = bodies + lengths
     bodies += 1  # the attributes byte, of which Kafka uses no bit
-    time_delta, at = _varints(data, bodies, 10, "timestamp")
-    offset_delta, at = _varints(data, at, 5, "offset")
-    key_length, key_start = _varints(data, at, 5, "key")
+    time_delta, at = _varints(data, bodies, 10, "timestamp", _pairs(word, bodies - records))
+    offset_delta, at = _varints(data, at, 5, "offset", _pairs(word, at - records))
+    key_length, key_start = _varints(data, at, 5, "key", _pairs(word, at - records))
     np.maximum(key_length, -1, out=key_length)  # any negative length is null, as Kafka reads it
     at = key_start + np.maximum(key_length, 0)
     _refuse(at >= stops, key_start, "key")
@@ -351,17 +370,30 @@ def _read_fields(data: Buffer, records: Int64s) -> tuple[Int64s, ...]:
     np.maximum(value_length, -1, out=value_length)
     at = value_start + np.maximum(value_length, 0)
     _refuse(at >= stops, value_start, "value")
-    headers, end = _varints(data, at, 5, "headers")
-    left = stops - end
-    if headers.any() or left.any():
+    if gather(data, np.uint8, at).any() or (at + 1 != stops).any():  # else there are no headers
+        headers, end = _varints(data, at, 5, "headers")
+        left = stops - end
         fits = np.where(headers == 0, left == 0, (headers > 0) & (headers * 2 <= left))
         _refuse(~fits, at, "headers")
     return time_delta, offset_delta, key_start, key_length, value_start, value_length
 
 
-def _varints(data: Buffer, positions: Int64s, most: int, field: str) -> tuple[Int64s, Int64s]:
-    """The zigzag varint of at most `most` bytes at each position, and the positions behind them."""
-    values = _SHORT_VARINTS[gather(data, "<u2", positions)]
+def _pairs(word: Int64s, skipped: Int64s) -> Int64s | None:
+    """Two bytes of each word, behind those that are skipped; None if not all words have them."""
+    if skipped.max(initial=0) > word.itemsize - 2:
+        return None
+    pairs: Int64s = word >> (skipped << 3) & 0xFFFF
+    return pairs
+
+
+def _varints(
+    data: Buffer, positions: Int64s, most: int, field: str, pairs: NDArray[Any] | None = None
+) -> tuple[Int64s, Int64s]:
+    """The zigzag varint of at most `most` bytes at each position, and the positions behind them.
+
+    `pairs` are the first two bytes of each, if they are known.
+    """
+    values = _SHORT_VARINTS[gather(data, "<u2", positions) if pairs is None else pairs]
     behind = values & 3
     longer = None if behind.all() else np.flatnonzero(behind == 0)
     values >>= 2
