@@ -11,6 +11,8 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from coterie.spark.session import REDACTION, SETTINGS
+
 # Before the session starts: workers are given their environment when they are made. Spark would else start
 # whatever `python3` is on the PATH, and would not find the tests' own modules.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -34,12 +36,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = (
         SparkSession.builder.master("local[2]")
         .appName("coterie tests")
-        .config("spark.ui.enabled", "false")
+        # For test_source_security.py, which reads it.
+        .config("spark.ui.enabled", "true")
+        .config("spark.ui.port", "0")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.python.filterPushdown.enabled", "true")
+        .config(map={**SETTINGS, **REDACTION})
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.local.dir", str(home / "local"))
         # C1 only: tests are short, and the second compiler would take the cores from them. Alone it has

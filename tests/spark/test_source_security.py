@@ -1,4 +1,4 @@
-"""The data source over SASL_SSL: the settings of the client, and no secret in plans or errors."""
+"""The data source over SASL_SSL: the settings of the client, and no secret in anything that Spark shows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from coterie.testing import EmbeddedCluster
 from coterie.testing.certificates import Authority
+from tests.spark.spark_shows import watched
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -76,3 +77,84 @@ def test_secrets_in_a_file(
     frame = spark.read.format("coterie").option("client.properties", str(path)).load("offsets")
     assert {row.group_id for row in frame.collect()} == {"orders"}
     assert "hush" not in plans(frame)
+
+
+def by_password(options: dict[str, str], key: str) -> dict[str, str]:
+    """The same settings with the secrets one by one, in librdkafka's words, and a private key as text."""
+    plain = {name: value for name, value in options.items() if name != "sasl.jaas.config"}
+    return plain | {"sasl.username": "admin", "sasl.password": "admin-hush", "ssl.key.pem": key}
+
+
+def in_sql(options: dict[str, str]) -> str:
+    """As a user of SQL gives them."""
+    escaped = {
+        name: value.replace("\\", "\\\\").replace("'", "\\'") for name, value in options.items()
+    }
+    return ", ".join(f"'{name}' '{value}'" for name, value in escaped.items())
+
+
+def test_spark_shows_no_secret(
+    spark: SparkSession, secured: tuple[EmbeddedCluster, dict[str, str]], tmp_path: Path
+) -> None:
+    """Pages, REST API, plans, event log, driver's log, progress and checkpoint, after every way to read."""
+    _, jaas = secured
+    certificate = Authority().issue("admin")
+    key = certificate.key_pem()
+    options = by_password(jaas, key) | {"ssl.certificate.pem": certificate.certificate_pem}
+    wrong = options | {"sasl.password": "wrong-hush"}
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    with watched(spark, kept) as shows:
+        spark.sparkContext.setJobDescription("a canary")
+        spark.sql(
+            f"CREATE TEMPORARY VIEW jaas USING coterie OPTIONS (path 'groups', {in_sql(jaas)})"
+        )
+        spark.sql(
+            f"CREATE TEMPORARY VIEW keys USING coterie OPTIONS (path 'groups', {in_sql(options)})"
+        )
+        frames = [
+            spark.read.format("coterie").options(**options).load("groups"),
+            spark.table("jaas").where("state = 'Empty'"),
+            spark.sql("SELECT * FROM keys"),
+        ]
+        for frame in frames:
+            assert [row.group_id for row in frame.collect()] == ["orders"]
+        with pytest.raises(PySparkException, match="SCRAM-SHA-512") as failed:
+            spark.read.format("coterie").options(**wrong).load("groups").collect()
+        stream = (
+            spark.readStream.format("coterie")
+            .options(**options)
+            .load("commits")
+            .writeStream.format("memory")
+            .queryName("secured_commits")
+            .option("checkpointLocation", str(kept / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert stream.awaitTermination(120)
+        assert spark.table("secured_commits").count()
+        shows.keep("plans.txt", "\n".join(map(plans, frames)))
+        shows.keep(
+            "told.txt", f"{failed.value} {failed.traceback} {stream.lastProgress} {stream.status}"
+        )
+        shows.keep_pages(str(stream.runId))
+        spark.sparkContext.setJobDescription("")
+    for view in ("jaas", "keys", "secured_commits"):
+        spark.catalog.dropTempView(view)
+    shown = {
+        each.name: each.read_text()
+        for each in kept.rglob("*")
+        if each.is_file() and each.suffix != ".crc"
+    }
+    secrets = ["hush", *key.splitlines()[1:-1]]
+    assert [name for name, text in shown.items() if any(each in text for each in secrets)] == []
+    # The look was at the right things.
+    for name, text in (
+        ("events_1_events", "a canary"),
+        ("driver.log", "Starting job"),
+        ("plans.txt", "Scan"),
+    ):
+        assert text in shown[name]
+    pages = [text for name, text in shown.items() if name.startswith("page-")]
+    for text in ("a canary", "CreateTempViewUsing", "(redacted)", "secured_commits"):
+        assert any(text in page for page in pages), text

@@ -24,13 +24,18 @@ from coterie.errors import CoterieError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SETTINGS", "check_versions", "session"]
+__all__ = ["REDACTION", "SETTINGS", "check_versions", "session"]
 
 #: What the data source wants of a session, whoever makes it.
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     # A filter that is not pushed still filters, but the cluster is asked for everything.
     "spark.sql.python.filterPushdown.enabled": "true",
+}
+#: What Spark hides when it shows the options of a view or a table that SQL has made (`OPTIONS (...)`): its
+#: own words, and ours. A private key as text is told by what it is.
+REDACTION: Final = {
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|credential|jaas|private key",
 }
 _QUIET: Final = {
     "spark.ui.enabled": "false",
@@ -62,7 +67,7 @@ def session(
         builder = builder.master(master)
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    for name, value in {**_QUIET, **SETTINGS, **(settings or {})}.items():
+    for name, value in {**_QUIET, **SETTINGS, **REDACTION, **(settings or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
