@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -246,6 +248,48 @@ def unsecured_token(subject: str) -> tuple[str, float]:
         base64.urlsafe_b64encode(json.dumps(each).encode()).decode().rstrip("=") for each in parts
     ]
     return ".".join([*encoded, ""]), now + 600
+
+
+class TokenEndpoint(BaseHTTPRequestHandler):
+    """Gives every client with the right secret a token in its name (RFC 6749, section 4.4)."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        given = base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode()
+        name, _, secret = given.partition(":")
+        self.send_response(200 if secret == "client-hush" else 401)
+        self.end_headers()
+        told = {"access_token": unsecured_token(name)[0], "expires_in": 600}
+        self.wfile.write(json.dumps(told).encode())
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
+        """Say nothing."""
+
+
+def test_our_client_with_client_credentials(kafka: KafkaCluster) -> None:
+    """The grant from end to end: our client, an endpoint, Kafka's OAUTHBEARER."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), TokenEndpoint) as endpoint:
+        threading.Thread(target=endpoint.serve_forever, daemon=True).start()
+        given = settings(kafka, "TOKENS") | {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": f"http://127.0.0.1:{endpoint.server_port}/token",
+            "sasl.oauthbearer.client.id": "admin",
+            "sasl.oauthbearer.client.secret": "client-hush",
+        }
+        with AdminClient.connect(given) as admin:
+            assert sorted(each.group_id for each in admin.list_groups()) == [GROUP, "m-other"]
+        reader = given | {"sasl.oauthbearer.client.id": "reader"}
+        with AdminClient.connect(reader) as admin:
+            assert [each.group_id for each in admin.list_groups()] == [GROUP]
+        wrong = given | {"sasl.oauthbearer.client.secret": "wrong-hush"}
+        with (
+            AdminClient.connect(wrong) as admin,
+            pytest.raises(AuthenticationFailed, match="status 401") as failed,
+        ):
+            admin.list_groups()
+        assert "hush" not in str(failed.value)
+        endpoint.shutdown()
 
 
 def test_our_client_with_a_token(kafka: KafkaCluster) -> None:

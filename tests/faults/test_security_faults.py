@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -35,6 +36,7 @@ from coterie.security.scram import ScramClient, ScramMechanism
 from coterie.security.secrets import Secret
 from coterie.server.cluster import Cluster
 from coterie.server.dispatch import HANDLERS
+from coterie.server.security_config import SecurityConfig
 from coterie.testing import EmbeddedCluster
 from coterie.testing.certificates import Authority
 from tests.kit.golden import vectors
@@ -250,6 +252,28 @@ def test_f35_plain_tokens(cluster: EmbeddedCluster, token: bytes) -> None:
         assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         assert answer.error_message == "Authentication failed: Invalid username or password"
         assert ends(client._socket)
+
+
+@pytest.mark.parametrize("user", ["alice", "nobody"])
+def test_f35_a_refusal_is_held_back(user: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever guesses waits for the answer; everybody else is served meanwhile."""
+    ten_minutes = {"connection.failed.authentication.delay.ms": 600_000}
+    with (
+        caplog.at_level(logging.INFO, "coterie.audit"),
+        EmbeddedCluster(users=USERS, config=ten_minutes) as running,
+        connect(running) as guesser,
+        connect(running) as other,
+    ):
+        guesser.ask(SaslHandshakeRequest("PLAIN"), SaslHandshakeResponse, 1)
+        guess = SaslAuthenticateRequest(PlainClient(user, Secret("wrong")).start())
+        guesser.send(guess, 2)
+        guesser.send(MetadataRequest(topics=()), 9)
+        assert not other.authenticate(PlainClient("bob", Secret("bob-hush"))).error_code
+        while "not authenticated" not in caplog.text:  # until the guess was looked at
+            assert other.ask(MetadataRequest(topics=()), MetadataResponse).brokers
+        assert other.ask(MetadataRequest(topics=()), MetadataResponse).brokers
+        assert select.select([guesser._socket], [], [], 0)[0] == []
+    assert SecurityConfig().failed_authentication_delay_ms == 100  # as Kafka's
 
 
 def test_a_frame_too_large_for_a_stranger(cluster: EmbeddedCluster) -> None:
