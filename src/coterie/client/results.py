@@ -73,18 +73,27 @@ class Result(msgspec.Struct, Generic[K, T], frozen=True):
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing."""
-        return not self.errors and not self.broker_errors
+        """Whether nothing is missing, in the items neither."""
+        return not self.errors and not self.broker_errors and next(self._gaps(), None) is None
 
     def unwrap(self) -> dict[K, T]:
         """The items, if nothing is missing; else one exception that names all that is."""
         if self.complete:
             return self.items
-        if len(self.errors) == 1 and not self.broker_errors:
+        gaps = list(self._gaps())
+        if len(self.errors) == 1 and not self.broker_errors and not gaps:
             raise next(iter(self.errors.values()))
         missing = [str(each) for each in self.broker_errors]
         missing += [str(error) for error in self.errors.values()]
-        raise PartialAnswer("the answer is not complete: " + "; ".join(missing))
+        raise PartialAnswer("the answer is not complete: " + "; ".join(missing + gaps))
+
+    def _gaps(self) -> Iterator[str]:
+        """Partitions that an item says nothing of but an error."""
+        if not isinstance(next(iter(self.items.values()), None), _WITH_PARTITIONS):
+            return  # a list has a hundred thousand items, and none of them has parts
+        for key, item in self.items.items():
+            for partition, error in _errors_in(item).items():
+                yield f"group {key!r}, partition {partition}: {error}"
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.items.values())
@@ -101,7 +110,7 @@ class Result(msgspec.Struct, Generic[K, T], frozen=True):
         return key in self.items
 
     def __repr__(self) -> str:
-        missing = len(self.errors) + len(self.broker_errors)
+        missing = len(self.errors) + len(self.broker_errors) + sum(1 for _ in self._gaps())
         return f"<{len(self.items)} items, {'complete' if self.complete else f'{missing} errors'}>"
 
     def to_dicts(self) -> list[dict[str, Any]]:
@@ -279,6 +288,15 @@ class GroupLag(msgspec.Struct, frozen=True):
     def complete(self) -> bool:
         """Whether no partition has an error."""
         return all(each.error is None for each in self.partitions)
+
+
+_WITH_PARTITIONS = (GroupOffsets, GroupChange, GroupLag)
+
+
+def _errors_in(item: object) -> dict[TopicPartition, str]:
+    if isinstance(item, GroupLag):
+        return {each.partition: each.error for each in item.partitions if each.error is not None}
+    return item.errors if isinstance(item, (GroupOffsets, GroupChange)) else {}
 
 
 class LogOffset(msgspec.Struct, frozen=True, gc=False):

@@ -147,7 +147,9 @@ def _troubles(result: Result[Any, Any], query: LiveQuery) -> tuple[Trouble, ...]
     errors = {
         key: error for key, error in result.errors.items() if not isinstance(error, GroupIdNotFound)
     }
-    lacking = Result(result.items, errors, result.broker_errors)
+    # Rows of lag have an error of their own, and a topic that is gone is none; see _partition_troubles.
+    items = {key: item for key, item in result.items.items() if not isinstance(item, GroupLag)}
+    lacking = Result(items, errors, result.broker_errors)
     if not query.tolerant:
         _insist(lacking)
     found = [Trouble("broker", str(e.node_id), e.address, e.cause) for e in result.broker_errors]

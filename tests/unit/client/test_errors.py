@@ -9,7 +9,7 @@ import pytest
 
 from coterie.client import AdminClient, Result, TopicPartition
 from coterie.error_codes import ErrorCode
-from coterie.errors import DeadlineExceeded, KafkaError
+from coterie.errors import DeadlineExceeded, KafkaError, PartialAnswer
 from coterie.protocol.messages.cluster import (
     Coordinator,
     FindCoordinatorRequest,
@@ -227,9 +227,13 @@ def test_a_partition_without_a_commit_is_absent_and_one_with_an_error_is_told() 
     async def scene() -> None:
         broker = ScriptedBroker(OffsetFetch=offsets)
         async with broker, AdminClient(bootstrap_servers=broker.address) as admin:
-            group = (await admin.list_offsets(["g"]))["g"]
+            read = await admin.list_offsets(["g"])
+            group = read["g"]
             assert {key.partition: each.offset for key, each in group.offsets.items()} == {0: 7}
             assert list(group.errors) == [TopicPartition("orders", 2)]
+            assert not read.complete
+            with pytest.raises(PartialAnswer, match="group 'g', partition orders-2: "):
+                read.unwrap()
 
     run(scene())
 
@@ -243,9 +247,14 @@ def test_each_partition_of_a_change_has_its_own_outcome() -> None:
         broker = ScriptedBroker(OffsetDelete=deleted)
         async with broker, AdminClient(bootstrap_servers=broker.address) as admin:
             both = [ORDERS, TopicPartition("orders", 1)]
-            change = (await admin.delete_offsets({"g": both}))["g"]
+            changed = await admin.delete_offsets({"g": both})
+            change = changed["g"]
             assert change.done == (ORDERS,)
             assert "GROUP_SUBSCRIBED_TO_TOPIC" in change.errors[both[1]]
+            assert not changed.complete
+            assert repr(changed) == "<1 items, 1 errors>"
+            with pytest.raises(PartialAnswer, match=r"partition orders-1: .*SUBSCRIBED"):
+                changed.unwrap()
 
     run(scene())
 

@@ -84,7 +84,8 @@ def test_every_answer_is_rows_json_and_a_table(kind: type) -> None:
         **{name: dict(read[name]) for name in row if isinstance(row[name], dict)},
     } == row
     told = json.loads(result.to_json())
-    assert told["complete"] is True
+    # A partition that only has an error makes the whole answer less than whole.
+    assert told["complete"] is (kind not in (GroupOffsets, GroupChange))
     assert set(told["items"][0]) == set(row)
 
 
