@@ -13,6 +13,7 @@ from tests.kit.campaign import EXAMPLES
 pytest_plugins = [
     "tests.kit.plugin",
     "tests.kit.secret_watch",
+    "tests.kit.invariant_watch",
     "tests.kit.workers",
     "tests.kit.last_words",
     "tests.compat.missing_programs",

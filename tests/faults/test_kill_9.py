@@ -21,6 +21,8 @@ from coterie.protocol.messages.offsets import (
     OffsetFetchResponse,
 )
 from tests.compat import test_groups_over_a_socket as setting
+from tests.kit.invariants import CommitLedger
+from tests.kit.reloaded import check_killed
 from tests.kit.wire_client import WireClient
 
 
@@ -86,6 +88,7 @@ def test_acknowledged_commits_survive_kill_9_again_and_again(tmp_path: Path) -> 
     chance = random.Random(7)
     server = Server(tmp_path)
     truth: dict[str, int] = {}
+    ledger = CommitLedger()
     names = [f"group-{i}" for i in range(20)]
     for life in range(4):
         with server.start() as client:
@@ -102,10 +105,13 @@ def test_acknowledged_commits_survive_kill_9_again_and_again(tmp_path: Path) -> 
                     expected = ErrorCode.NONE if group in truth else ErrorCode.GROUP_ID_NOT_FOUND
                     assert result.error_code == expected
                     truth.pop(group, None)
+                    ledger.deleted((group, "orders", 0))
                 else:
                     truth[group] = 1000 * life + step
                     commit(client, group, truth[group])
+                    ledger.committed((group, "orders", 0), truth[group])
             server.kill()
+        check_killed(tmp_path, ledger)
 
 
 def test_sigterm_ends_with_0(tmp_path: Path) -> None:

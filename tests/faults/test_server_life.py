@@ -65,6 +65,7 @@ def test_f29_sigterm_answers_parked_joins_and_ends_with_0() -> None:
         assert process.returncode == 0
 
 
+@pytest.mark.breaks("I9", reason="a handler fails, to see that the server lives")
 def test_f30_a_handler_that_fails_answers_an_error_and_the_server_lives(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

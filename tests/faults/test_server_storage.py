@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.membership import HeartbeatRequest, HeartbeatResponse
 from coterie.protocol.messages.offsets import (
@@ -22,6 +24,7 @@ from coterie.protocol.messages.offsets import (
 )
 from coterie.server.cluster import Cluster
 from coterie.server.config import ServerConfig
+from coterie.storage.errors import StorageBroken
 from coterie.storage.files import File
 from tests.kit.fault_fs import FaultFS
 from tests.kit.wire_client import WireClient
@@ -53,8 +56,8 @@ def run(fs: FaultFS, play: Play[int], **settings: int) -> None:
         if cluster.storage_error is None:
             await cluster.stop()
         else:
-            for broker in cluster.brokers.values():
-                await broker.stop()
+            with pytest.raises(StorageBroken):
+                await cluster.stop()
 
     asyncio.run(stage())
 

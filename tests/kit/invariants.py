@@ -131,27 +131,44 @@ class CommitLedger:
     """I1, I2 and I3: what was acknowledged is there, and nothing else.
 
     A commit or deletion whose answer got lost is `unsure`: it may be there or not, until a later
-    acknowledged one settles it.
+    acknowledged one settles it. One in a transaction is `pending` until the transaction has `ended`; of
+    several for a place the one written last shows, whenever its transaction ends.
     """
 
     def __init__(self) -> None:
         self._sure: dict[Hashable, int | None] = {}
         self._unsure: dict[Hashable, set[int | None]] = {}
+        self._count = 0
+        #: When that which shows was written, and what waits for its transaction: producer, place, when.
+        self._written: dict[Hashable, int] = {}
+        self._pending: dict[int, dict[Hashable, tuple[int, int]]] = {}
 
     def committed(self, place: Hashable, offset: int) -> None:
-        self._sure[place] = offset
-        self._unsure.pop(place, None)
+        self._settle(place, offset, self._now())
 
     def deleted(self, place: Hashable) -> None:
-        self._sure[place] = None
-        self._unsure.pop(place, None)
+        self._settle(place, None, self._now())
+        for places in self._pending.values():
+            places.pop(place, None)
 
     def unsure(self, place: Hashable, offset: int | None) -> None:
         self._unsure.setdefault(place, set()).add(offset)
 
+    def pending(self, producer_id: int, place: Hashable, offset: int) -> None:
+        self._pending.setdefault(producer_id, {})[place] = (self._now(), offset)
+
+    def ended(self, producer_id: int, *, commit: bool) -> None:
+        for place, (written, offset) in self._pending.pop(producer_id, {}).items():
+            if commit and written > self._written.get(place, 0):
+                self._settle(place, offset, written)
+
     def places(self) -> set[Hashable]:
         """Where an offset is for sure."""
         return {place for place, offset in self._sure.items() if offset is not None}
+
+    def all_places(self) -> set[Hashable]:
+        """Wherever something was committed, in a transaction or not."""
+        return set(self._sure).union(*self._pending.values())
 
     def check(self, fetched: Mapping[Any, int]) -> None:
         """Compare with all offsets that there are."""
@@ -166,6 +183,15 @@ class CommitLedger:
                 raise AssertionError(f"I2, I3: {place} has {found}, deleted or never committed")
             raise AssertionError(f"I1, I3: {place} was committed as {expected} and has {found}")
 
+    def _now(self) -> int:
+        self._count += 1
+        return self._count
+
+    def _settle(self, place: Hashable, offset: int | None, written: int) -> None:
+        self._sure[place] = offset
+        self._written[place] = written
+        self._unsure.pop(place, None)
+
 
 class Fencing:
     """I5: generations only grow, across restarts too, for as long as the group is not deleted."""
@@ -177,6 +203,11 @@ class Fencing:
         highest = self._highest.get(group_id, -1)
         assert generation >= highest, f"I5: {group_id} went from {highest} back to {generation}"
         self._highest[group_id] = generation
+
+    def acted(self, group_id: str, generation: int) -> None:
+        """Somebody's request in this generation was granted."""
+        highest = self._highest.get(group_id, -1)
+        assert generation >= highest, f"I5: {group_id} is in {highest} and let {generation} act"
 
     def forget(self, group_id: str) -> None:
         """The group was deleted: one of the same name begins anew."""
@@ -224,25 +255,22 @@ class Parking:
 
     def __init__(self) -> None:
         self._until: dict[Hashable, float] = {}
-        self._ended: set[Hashable] = set()
+
+    def __len__(self) -> int:
+        return len(self._until)
 
     def parked(self, token: Hashable, until: float) -> None:
+        """Also for one that is parked already, and may wait longer now."""
         self._until[token] = until
 
     def answered(self, token: Hashable) -> None:
-        assert token not in self._ended, f"I7: {token} was answered twice"
-        assert token in self._until, f"I7: {token} was answered and not parked"
-        self._end(token)
+        assert token in self._until, f"I7: {token} was answered twice, or never parked"
+        del self._until[token]
 
     def closed(self) -> None:
         """All connections are gone, and with them what they waited for."""
-        for token in list(self._until):
-            self._end(token)
+        self._until.clear()
 
     def check(self, now: float) -> None:
         late = [token for token, until in self._until.items() if now > until]
         assert not late, f"I7: {late} wait for an answer that is overdue"
-
-    def _end(self, token: Hashable) -> None:
-        del self._until[token]
-        self._ended.add(token)

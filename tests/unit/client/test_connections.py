@@ -281,6 +281,7 @@ def test_a_cancelled_call_leaves_the_connection_in_step(cluster: EmbeddedCluster
 # -- the rest ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.breaks("I9", reason="a user's hook raises, which is logged and goes no further")
 def test_whoever_watches_is_told_each_request_and_cannot_break_it(
     cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:

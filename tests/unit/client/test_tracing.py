@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import Histogram, InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -27,6 +28,7 @@ def test_the_hook_is_told_of_each_request(coterie_cluster: EmbeddedCluster) -> N
     assert all(each.milliseconds > 0 for each in notes)
 
 
+@pytest.mark.breaks("I9", reason="a user's hook raises, which is logged and goes no further")
 def test_a_hook_that_fails_breaks_nothing(coterie_cluster: EmbeddedCluster) -> None:
     def broken(_: RequestNote) -> None:
         raise RuntimeError("no")
