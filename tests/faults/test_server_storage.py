@@ -9,8 +9,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import pytest
 
+from coterie.coordinator.config import GroupConfig
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.membership import HeartbeatRequest, HeartbeatResponse
 from coterie.protocol.messages.offsets import (
@@ -34,7 +36,7 @@ T = TypeVar("T")
 Play = Callable[[Cluster, Callable[[Callable[[WireClient], T]], Awaitable[T]]], Awaitable[None]]
 
 
-def run(fs: FaultFS, play: Play[int], **settings: int) -> None:
+def run(fs: FaultFS, play: Play[int], **settings: int | GroupConfig) -> None:
     """A cluster on a file system that can fail; `play` gets it, and a way to talk to it."""
 
     async def stage() -> None:
@@ -62,12 +64,13 @@ def run(fs: FaultFS, play: Play[int], **settings: int) -> None:
     asyncio.run(stage())
 
 
-def commit(client: WireClient, offset: int, group: str = "g") -> int:
+def commit(client: WireClient, offset: int, retention_ms: int | None = None) -> int:
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     topic = OffsetCommitRequestTopic(name="orders", partitions=(partition,))
-    answer = client.ask(
-        OffsetCommitRequest(group_id=group, topics=(topic,)), OffsetCommitResponse, 9
-    )
+    request, version = OffsetCommitRequest(group_id="g", topics=(topic,)), 9
+    if retention_ms is not None:
+        request, version = msgspec.structs.replace(request, retention_time_ms=retention_ms), 4
+    answer = client.ask(request, OffsetCommitResponse, version)
     return answer.topics[0].partitions[0].error_code
 
 
@@ -98,6 +101,27 @@ def test_f59_a_full_disk_refuses_commits_keeps_reads_and_recovers() -> None:
         assert not cluster.broken.is_set()
 
     run(fs, play)
+
+
+def test_f59_what_time_has_changed_is_taken_back_too_if_it_cannot_be_written() -> None:
+    """Offsets expire, and nobody waits for an answer that could tell of the full disk."""
+    fs = FaultFS()
+    often = GroupConfig(offsets_retention_check_interval_ms=20)
+
+    async def play(
+        cluster: Cluster, ask: Callable[[Callable[[WireClient], int]], Awaitable[int]]
+    ) -> None:
+        assert await ask(lambda client: commit(client, 1, retention_ms=200)) == ErrorCode.NONE
+        fs.fail("pwrite", errno.ENOSPC)
+        tries = fs.calls["pwrite"] + 2
+        async with asyncio.timeout(5):
+            while fs.calls["pwrite"] < tries:  # it expires, cannot, is there again, expires again
+                await asyncio.sleep(0.01)
+            fs.heal()
+            while await ask(fetch) != -1:
+                await asyncio.sleep(0.01)
+
+    run(fs, play, group=often)
 
 
 def test_f60_a_failed_sync_is_never_acknowledged_and_ends_the_server() -> None:

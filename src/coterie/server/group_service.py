@@ -214,13 +214,27 @@ class GroupService:
         shard = hosted.shard
         if outcome.producer_id >= 0:
             header, data = encode_plain_batch(records, now_ms, _of_producer(outcome))
-            _, hosted.last_round = hosted.partition.append(data, header)
+            self.follow(hosted, hosted.partition.append(data, header)[1])
             for record in outcome.records:
                 shard.replay_transactional(outcome.producer_id, record.key, record.value)
         else:
-            hosted.last_round = hosted.partition.gather(records, now_ms)
+            self.follow(hosted, hosted.partition.gather(records, now_ms))
             for record in outcome.records:
                 shard.replay(record.key, record.value)
+
+    def follow(self, hosted: HostedShard, round_: CommitRound) -> None:
+        """See how a batch of a shard ends, also if nobody waits for it: time may have written it."""
+        if round_ is hosted.last_round:
+            return
+        hosted.last_round = round_
+
+        def ended(error: StorageError | None) -> None:
+            if isinstance(error, StorageLate):
+                round_.when_durable(ended)  # it goes on
+            elif error is not None:
+                self._reload(hosted)
+
+        round_.when_durable(ended)
 
     def _answer(self, hosted: HostedShard, answers: list[tuple[Hashable, Response]]) -> None:
         round_ = hosted.last_round

@@ -303,7 +303,7 @@ class TransactionCoordinator:
         _, round_ = partition.append(marker.encode())
         hosted = self._hosted(partition)
         if hosted is not None:
-            hosted.last_round = round_
+            self._cluster.brokers[partition.leader].groups.follow(hosted, round_)
             hosted.shard.end_transaction(transaction.producer_id, commit=commit)
         return round_
 
