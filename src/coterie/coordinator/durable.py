@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from coterie.coordinator.consumer.group import CONSUMER_RECORD_TYPES, ConsumerGroup
+from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.foreign import FOREIGN_TYPES, ForeignGroup
 from coterie.coordinator.group import ClassicGroup
 from coterie.coordinator.index import GroupIndex
@@ -57,6 +57,7 @@ class DurableState:
             OffsetCommitKey: self._apply_offset,
             GroupMetadataKey: self._apply_group,
             LegacyOffsetCommitKey: self._apply_legacy_offset,
+            **dict.fromkeys(ConsumerGroup.appliers, self._apply_consumer),
         }
 
     def expect(self, group_id: str) -> ClassicGroup:
@@ -73,10 +74,7 @@ class DurableState:
         if applier is not None and type(value) is not Undecoded:
             applier(key, value)
         elif isinstance(key, RecordKey) and not isinstance(value, Undecoded):
-            if type(key).__key__ in CONSUMER_RECORD_TYPES:
-                self._apply_consumer(key, value)
-            else:
-                self._apply_foreign(key, value)
+            self._apply_foreign(key, value)
         else:
             self.skipped += 1
 

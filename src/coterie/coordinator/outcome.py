@@ -97,4 +97,5 @@ class Step:
         """The outcome. A request that this very step parked and released again has its answer now."""
         if response is None and token is not None:
             response = self.released.pop(token, None)
-        return Outcome(tuple(self.records), response, tuple(self.released.items()))
+        released = tuple(self.released.items()) if self.released else ()
+        return Outcome(tuple(self.records), response, released)

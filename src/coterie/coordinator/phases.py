@@ -11,7 +11,7 @@ by the shard. Follows Kafka's GroupMetadataManager, whose names are in the docst
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from coterie.coordinator.config import GroupConfig
@@ -41,7 +41,7 @@ __all__ = [
 GROUP_METADATA_VERSION: Final = 3
 
 
-class Reason(Enum):
+class Reason(StrEnum):
     """What a deadline ends."""
 
     #: A member's session, or the first JoinGroup of a new member.

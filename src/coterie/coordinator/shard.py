@@ -94,6 +94,7 @@ class CoordinatorShard:
         "_serving",
         "_state",
         "fetch_offsets",
+        "has_deadline_before",
         "partition",
     )
 
@@ -106,6 +107,8 @@ class CoordinatorShard:
         self._fetch = OffsetFetch(self._state)
         #: What one group has committed; asked for a hundred groups at once, so without a step between.
         self.fetch_offsets = self._fetch.fetch
+        #: Asked after every request: whether `next_deadline` may have moved to before a time.
+        self.has_deadline_before = self._phases.timers.has_one_before
         self._administration = Administration(self._state, self._offsets)
         self._expiration = Expiration(self._state, config)
         self._expiration_deadline: Deadline[Subject | MemberSubject] = Deadline(

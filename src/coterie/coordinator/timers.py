@@ -56,6 +56,11 @@ class Timers(Generic[S]):
                 return when
         return None
 
+    def has_one_before(self, time: float) -> bool:
+        """Whether one may come before a time. Without a look at those that have moved, so it may not."""
+        heap = self._heap
+        return bool(heap) and heap[0][0] < time
+
     def pop_due(self, monotonic: float) -> Deadline[S] | None:
         """The earliest deadline that has come, taken out; None if none has."""
         when = self.next_deadline()

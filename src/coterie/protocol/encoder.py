@@ -8,7 +8,9 @@ cannot see must not be dropped in silence.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cache
+from typing import Final, NamedTuple
 
 from coterie.errors import InvalidMessage, UnsupportedVersion
 from coterie.protocol import wire
@@ -95,6 +97,46 @@ class _FamiliarLists(dict[tuple[str, ...], bytes]):
         return made
 
 
+#: Arrays of numbers that are shorter than this have their formats kept, as nearly all are.
+_SHORT: Final = 256
+#: Null in a tagged field: its size, and itself.
+_NULL_AND_SIZE: Final = b"\1\0"
+
+
+class _Packers(dict[int, Callable[..., bytes]]):
+    """What packs so many numbers of one kind."""
+
+    def __init__(self, letter: str) -> None:
+        super().__init__()
+        self._letter = letter
+
+    def __missing__(self, count: int) -> Callable[..., bytes]:
+        made = struct.Struct(f">{count}{self._letter}").pack
+        if count < _SHORT:
+            self[count] = made
+        return made
+
+
+class _Heads(dict[int, bytes]):
+    """What stands before so many numbers in a tagged field: tag, size and count."""
+
+    def __init__(self, tag: bytes, size: int) -> None:
+        super().__init__()
+        self._tag = tag
+        self._size = size
+
+    def __missing__(self, count: int) -> bytes:
+        length = _count(count)
+        made = self._tag + wire.write_uvarint(len(length) + count * self._size) + length
+        if count < _SHORT:
+            self[count] = made
+        return made
+
+
+#: By the letter of the numbers: the same for all messages.
+_packers = cache(_Packers)
+
+
 class _Target(NamedTuple):
     """Names in the code: the list that pieces go to, and its `append`."""
 
@@ -128,7 +170,6 @@ class _EncoderWriter:
             UnsupportedVersion=UnsupportedVersion,
             compact_count=_count,
             compact_text_length=_text_length,
-            pack=struct.pack,
             write_uvarint=wire.write_uvarint,
         )
         self.run: list[tuple[str, str]] = []
@@ -185,6 +226,9 @@ class _EncoderWriter:
     def tags(self, tagged: list[Field], value: str, to: _Target) -> None:
         """The tag section: a count, and the fields that are not at their defaults, in rising order."""
         line, block = self.source.line, self.source.block
+        if len(tagged) == 1:
+            self.only_tag(tagged[0], value, to)
+            return
         line(f'{to.add}(b"\\0")')
         mark, count = self.source.fresh("mark"), self.source.fresh("n")
         line(f"{mark} = len({to.out}) - 1")
@@ -198,6 +242,18 @@ class _EncoderWriter:
                     self.tagged_value(field, item, to)
         with block(f"if {count}:"):
             line(f"{to.out}[{mark}] = UVARINT[{count}]")
+
+    def only_tag(self, field: Field, value: str, to: _Target) -> None:
+        """The tag section of a struct that has no other: there is nothing to count."""
+        line, block = self.source.line, self.source.block
+        with self.source.field(field.name):
+            item = self.source.fresh("v")
+            line(f"{item} = {value}.{field.name}")
+            with block(f"if {_differs(item, field.default, self.source)}:"):
+                line(f'{to.add}(b"\\1")')
+                self.tagged_value(field, item, to)
+            with block("else:"):
+                line(f'{to.add}(b"\\0")')
 
     def tagged_value(self, field: Field, item: str, to: _Target) -> None:
         """Tag, size and value; sizes that are known now are written down now."""
@@ -231,8 +287,24 @@ class _EncoderWriter:
                 known = self.source.fresh("K")
                 self.source.names[known] = _FamiliarLists(tag)
                 line(f"{to.add}({known}[{item}])")
+            case ArrayOf(Number() as number):
+                if nullable and field.default is not None:
+                    with block(f"if {item} is None:"):
+                        line(f"{to.add}({self.source.constant(tag + _NULL_AND_SIZE)})")
+                    with block("else:"):
+                        self.tagged_numbers(number, item, tag, to)
+                else:
+                    self.tagged_numbers(number, item, tag, to)
             case _:
                 self.measured_value(field, item, tag, to)
+
+    def tagged_numbers(self, number: Number, item: str, tag: bytes, to: _Target) -> None:
+        """An array whose size follows from its length."""
+        heads = self.source.constant(_Heads(tag, number.size))
+        packers = self.source.constant(_packers(number.letter))
+        self.source.line(f"n = len({item})")
+        self.source.line(f"{to.add}({heads}[n])")
+        self.source.line(f"{to.add}({packers}[n](*{item}))")
 
     def measured_value(self, field: Field, item: str, tag: bytes, to: _Target) -> None:
         """A value whose size is known only when it has been written."""
@@ -339,7 +411,8 @@ class _EncoderWriter:
     def array(self, element: WireType, value: str, to: _Target) -> None:
         self.count(value, to)
         if isinstance(element, Number):
-            self.source.line(f'{to.add}(pack(f">{{len({value})}}{element.letter}", *{value}))')
+            packers = self.source.constant(_packers(element.letter))
+            self.source.line(f"{to.add}({packers}[len({value})](*{value}))")
             return
         item = self.source.fresh("e")
         with self.source.block(f"for {item} in {value}:"):

@@ -82,6 +82,10 @@ class FrameBuffer:
         holds what has arrived. Frames before a bad size still come out; `error` then says what is
         wrong, and this raises it if there is nothing else to give.
         """
+        if self.error is None and not self._rest and len(data) >= 4:
+            size = _SIZE.unpack_from(data)[0]
+            if size == len(data) - 4 and size <= self.max_frame:
+                return [data[4:]]  # one request in one piece, as most come
         frames: list[bytes] = []
         if self.error is None:
             try:

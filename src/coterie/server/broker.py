@@ -57,6 +57,8 @@ class Broker:
         self._guarded = cluster.security.audit is not None
         self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
+        #: Connections that have answers to send.
+        self._to_flush: list[Connection] = []
         self._second = 0
         self._in_this_second = 0
         self._sweeper: asyncio.TimerHandle | None = None
@@ -173,6 +175,21 @@ class Broker:
             if reason is not None:
                 connection.close(reason)
         self._sweeper = self.loop.call_later(1, self._sweep)
+
+    def flush_soon(self, connection: Connection) -> None:
+        """Let a connection send its answers at the end of this turn of the loop, with all others."""
+        if not self._to_flush:
+            self.loop.call_soon(self._flush)
+        self._to_flush.append(connection)
+
+    def _flush(self) -> None:
+        due, self._to_flush = self._to_flush, []
+        for connection in due:
+            try:
+                connection.flush()
+            except Exception:  # one connection's failure must not keep the others' answers
+                log.exception("broker %d failed to answer %s", self.node_id, connection.address)
+                connection.abort()
 
     # -- requests -------------------------------------------------------------------------------------
 

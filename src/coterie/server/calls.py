@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from coterie.protocol.api import ApiKey
-from coterie.protocol.frames import encode_response, frame_response
+from coterie.protocol.codec import encode
+from coterie.protocol.frames import frame_response
 from coterie.protocol.messages.headers import RequestHeader
 from coterie.protocol.messages.membership import JoinGroupResponse
 from coterie.protocol.schema import Request, Response
@@ -73,7 +74,7 @@ class Call:
         if isinstance(response, JoinGroupResponse) and response.error_code and self.version >= 7:
             # A join that failed has no protocol; from version 7 on that can be said (KIP-559).
             response = msgspec.structs.replace(response, protocol_name=None)
-        return encode_response(response, self.version, correlation_id=self.header.correlation_id)
+        return self.frame(encode(response, self.version))
 
     def frame(self, body: bytes) -> bytes:
         """An answer whose body is bytes already."""
@@ -122,5 +123,6 @@ class Answer(NamedTuple):
 
     lowest: int
     highest: int
+    request: type[Request]
     handler: Handler
     access: Access

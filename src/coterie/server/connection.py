@@ -28,6 +28,8 @@ __all__ = ["Connection"]
 
 #: How long a connection that is being closed waits for the client to read what it was sent.
 _LAST_WORDS_SECONDS = 5
+#: Answers that a client has not read yet, before it is no longer listened to.
+_WRITE_BUFFER = 256 * 1024
 
 
 class Connection(asyncio.Protocol):
@@ -61,7 +63,8 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername") or ("", 0)
         self.address = str(peer[0])
         self.client_host = f"/{self.address}"  # as Java prints an InetAddress
-        self._transport.set_write_buffer_limits(high=256 * 1024)
+        limit = self.broker.config.max_write_buffer_bytes
+        self._transport.set_write_buffer_limits(high=min(_WRITE_BUFFER, limit))
         # As Kafka does: a peer that is gone without a word is found out by the kernel, if by nobody else.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         refusal = self.broker.admit(self) or self._identify(transport)
@@ -135,7 +138,7 @@ class Connection(asyncio.Protocol):
             if served is None or not served.lowest <= version <= served.highest:
                 self._refuse(api, header)
                 return
-            request, _ = decode_prefix(api.request, frame, version, offset=at)
+            request, _ = decode_prefix(served.request, frame, version, offset=at)
         except (ProtocolError, UnsupportedVersion) as error:
             self.close(str(error))
             return
@@ -177,9 +180,10 @@ class Connection(asyncio.Protocol):
         """A slot was filled: send what may leave at the end of this turn of the loop, all at once."""
         if not self._flush_due:
             self._flush_due = True
-            self.broker.loop.call_soon(self._flush)
+            self.broker.flush_soon(self)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Send what may leave, and go on with what was waiting for that."""
         self._flush_due = False
         transport = self._transport
         if transport is None:
@@ -187,14 +191,18 @@ class Connection(asyncio.Protocol):
         ready = self._slots.take_ready()
         if ready:
             transport.write(ready)
-            if transport.get_write_buffer_size() > self.broker.config.max_write_buffer_bytes:
+            # asyncio says when it has to keep some of it; while it need not, there is nothing to measure.
+            if not self._writable and self._owes_too_much(transport):
                 self.broker.closing(self, "the client does not read its answers")
                 self.abort()
                 return
         if self._waiting_frames:
             self._work()
-        else:
+        elif not self._reading:
             self._regulate()
+
+    def _owes_too_much(self, transport: asyncio.Transport) -> bool:
+        return transport.get_write_buffer_size() > self.broker.config.max_write_buffer_bytes
 
     # -- flow and end ---------------------------------------------------------------------------------
 
@@ -207,16 +215,17 @@ class Connection(asyncio.Protocol):
 
     def _regulate(self) -> None:
         """Stop reading from the socket while the client must wait, and go on when it need not."""
+        wanted = self._may_read() and not self.broker.paused
+        if wanted is self._reading:
+            return
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        wanted = self._may_read() and not self.broker.paused
-        if wanted is not self._reading:
-            self._reading = wanted
-            if wanted:
-                transport.resume_reading()
-            else:
-                transport.pause_reading()
+        self._reading = wanted
+        if wanted:
+            transport.resume_reading()
+        else:
+            transport.pause_reading()
 
     def regulate(self) -> None:
         """The broker was paused or goes on."""

@@ -94,5 +94,5 @@ def served_apis(max_versions: Mapping[str, int]) -> dict[ApiKey, Answer]:
         lowest, highest = _NARROWER.get(api, api.versions)
         highest = min(highest, caps.get(api, highest))
         if highest >= lowest:
-            rows[api] = Answer(lowest, highest, handler, ACCESS[api])
+            rows[api] = Answer(lowest, highest, api.request, handler, ACCESS[api])
     return rows

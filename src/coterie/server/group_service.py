@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -157,20 +157,22 @@ class GroupService:
     # -- requests -------------------------------------------------------------------------------------
 
     def context(self, call: Call) -> RequestContext:
-        clock = self._broker.clock
-        guard = call.guard
+        broker, guard = self._broker, call.guard
+        clock = broker.clock
+        visible = None
+        if guard is not None:
+            visible = partial(guard.allowed, Operation.DESCRIBE, ResourceType.TOPIC)
+        # Fields in their order: every request about a group needs this.
         return RequestContext(
-            now_ms=clock.now_ms(),
-            monotonic=clock.monotonic(),
-            api_version=call.version,
-            client_id=call.client_id,
-            client_host=call.client_host,
-            token=call,
-            new_member_id=_new_member_id,
-            topics=self._broker.cluster.metadata,
-            visible=None
-            if guard is None
-            else partial(guard.allowed, Operation.DESCRIBE, ResourceType.TOPIC),
+            clock.now_ms(),
+            clock.monotonic(),
+            call.version,
+            call.client_id,
+            call.client_host,
+            call,
+            _new_member_id,
+            broker.cluster.metadata,
+            visible,
         )
 
     def handle(self, call: Call, group_id: str) -> Response | None:
@@ -184,14 +186,15 @@ class GroupService:
 
     def settle(self, hosted: HostedShard, outcome: Outcome, call: Call | None = None) -> None:
         """Write and replay what a step wants written, and answer whom it answers."""
-        answers = list(outcome.released)
-        if call is not None and outcome.response is not None:
-            answers.append((call, outcome.response))
+        own = () if call is None or outcome.response is None else ((call, outcome.response),)
+        answers = outcome.released + own if outcome.released else own
         if outcome.records and not self._write(hosted, outcome):
             self._refuse_all([token for token, _ in answers])
             return
-        self._answer(hosted, answers)
-        self._schedule(hosted.shard)
+        for token, response in answers:
+            self._answer(hosted, cast("Call", token), response)
+        if hosted.shard.has_deadline_before(self._timer_at):
+            self._schedule(hosted.shard)
 
     def _write(self, hosted: HostedShard, outcome: Outcome) -> bool:
         try:
@@ -236,24 +239,18 @@ class GroupService:
 
         round_.when_durable(ended)
 
-    def _answer(self, hosted: HostedShard, answers: list[tuple[Hashable, Response]]) -> None:
+    def _answer(self, hosted: HostedShard, call: Call, response: Response) -> None:
         round_ = hosted.last_round
-        durable = round_ is None or round_.done
-        for token, response in answers:
-            call = cast("Call", token)
-            # A heartbeat tells nothing that could be lost, and must not wait for a slow disk.
-            if round_ is None or durable or call.api is ApiKey.HEARTBEAT:
-                call.answer(response)
-            else:
-                call.answer_when_durable(round_, response, self._failed(hosted, call))
+        # A heartbeat tells nothing that could be lost, and must not wait for a slow disk.
+        if round_ is None or round_.done or call.api is ApiKey.HEARTBEAT:
+            call.answer(response)
+        else:
+            call.answer_when_durable(round_, response, partial(self._failed, hosted, call))
 
-    def _failed(self, hosted: HostedShard, call: Call) -> Callable[[StorageError], Response]:
-        def failed(error: StorageError) -> Response:
-            if not isinstance(error, StorageLate):
-                self._reload(hosted)
-            return cast("Response", self._broker.refuse(call, self._storage_error()))
-
-        return failed
+    def _failed(self, hosted: HostedShard, call: Call, error: StorageError) -> Response:
+        if not isinstance(error, StorageLate):
+            self._reload(hosted)
+        return cast("Response", self._broker.refuse(call, self._storage_error()))
 
     def _storage_error(self) -> ErrorCode:
         """Full disks pass; a broken one does not, and the group must find another coordinator."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.coordinator.consumer.group import CONSUMER_RECORD_TYPES
+from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.foreign import FOREIGN_TYPES, ForeignGroup
 from coterie.error_codes import ErrorCode
 from coterie.protocol.group_records import record_types
@@ -58,7 +58,8 @@ def listed(driver: Driver) -> tuple[str, str, str]:
 
 
 def test_every_known_type_of_record_belongs_to_a_group() -> None:
-    assert FOREIGN_TYPES.keys() | CONSUMER_RECORD_TYPES | {0, 1, 2} == record_types().keys()
+    ours = {each.__key__ for each in ConsumerGroup.appliers}
+    assert FOREIGN_TYPES.keys() | ours | {0, 1, 2} == record_types().keys()
 
 
 def test_states_of_a_streams_group(driver: Driver) -> None:

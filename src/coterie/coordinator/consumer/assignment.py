@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum, StrEnum
-from typing import NamedTuple
+
+import msgspec
 
 from coterie.coordinator.outcome import TopicView
 from coterie.protocol.group_records.consumer import TopicPartition, TopicPartitions
@@ -54,7 +55,7 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
 
-class MemberSpec(NamedTuple):
+class MemberSpec(msgspec.Struct, frozen=True, gc=False):
     """A member as an assignor sees it."""
 
     instance_id: str | None
@@ -64,7 +65,7 @@ class MemberSpec(NamedTuple):
     assigned: Partitions
 
 
-class GroupSpec(NamedTuple):
+class GroupSpec(msgspec.Struct, frozen=True, gc=False):
     """A group as an assignor sees it."""
 
     members: dict[str, MemberSpec]

@@ -9,11 +9,11 @@ Handlers read here and write nothing; the two volatile fields at the end are the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 from coterie.coordinator.consumer.assignment import Partitions, from_target_record
 from coterie.coordinator.consumer.member import Member
-from coterie.coordinator.outcome import Record
+from coterie.coordinator.outcome import Record, TopicView
 from coterie.protocol.group_records.consumer import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -33,9 +33,10 @@ from coterie.protocol.group_state import GroupState, GroupType
 from coterie.protocol.schema import RecordKey, RecordValue
 from coterie.protocol.types import Uuid
 
-__all__ = ["CONSUMER_RECORD_TYPES", "ConsumerGroup", "count"]
+__all__ = ["ConsumerGroup", "count"]
 
-CONSUMER_RECORD_TYPES: Final = frozenset((3, 4, 5, 6, 7, 8, 16))
+_Appliers = dict[type[RecordKey], Callable[[Any, Any, Any], bool]]
+
 #: Kafka's groups begin with epoch 1, and members of a group that never had another may do with that.
 _FIRST_EPOCH: Final = 1
 
@@ -122,6 +123,15 @@ class ConsumerGroup:
         settled = self._settled == len(self.members)
         return GroupState.STABLE if settled else GroupState.RECONCILING
 
+    def is_up_to_date(self, topics: TopicView) -> bool:
+        """Whether, as far as the topics go, there is a target for the group as it is, and no pattern
+        that might have to be run again."""
+        return (
+            self.epoch <= self.target_epoch
+            and self.seen_topics == topics.version
+            and not self.regex_counts
+        )
+
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether any member reads a topic, by its name or by a pattern."""
         return topic in self.topic_counts or any(
@@ -135,17 +145,16 @@ class ConsumerGroup:
 
     def target_of(self, member: Member) -> Partitions:
         """The target of a member, or of the static member whose place it takes."""
-        if member.instance_id is not None:
-            former = self.static_members.get(member.instance_id, member.member_id)
-            return self.target.get(former, {})
-        return self.target.get(member.member_id, {})
+        instance_id, member_id = member.metadata.instance_id, member.member_id
+        if instance_id is not None:
+            member_id = self.static_members.get(instance_id, member_id)
+        return self.target.get(member_id) or {}
 
     # Replay
 
     def apply(self, key: RecordKey, value: RecordValue | None) -> bool:
         """Apply one record of this group; False if it was a tombstone for what is not there."""
-        applied: bool = getattr(self, _APPLIERS[type(key)])(key, value)
-        return applied
+        return self.appliers[type(key)](self, key, value)
 
     def _apply_epoch(self, _: ConsumerGroupMetadataKey, value: Any) -> bool:
         self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
@@ -208,6 +217,17 @@ class ConsumerGroup:
             return self.regexes.pop(key.regular_expression, None) is not None
         self.regexes[key.regular_expression] = value
         return True
+
+    #: The method for each kind of record.
+    appliers: ClassVar[_Appliers] = {
+        ConsumerGroupMetadataKey: _apply_epoch,
+        ConsumerGroupPartitionMetadataKey: _apply_partition_metadata,
+        ConsumerGroupMemberMetadataKey: _apply_member,
+        ConsumerGroupTargetAssignmentMetadataKey: _apply_target_metadata,
+        ConsumerGroupTargetAssignmentMemberKey: _apply_target,
+        ConsumerGroupCurrentMemberAssignmentKey: _apply_current,
+        ConsumerGroupRegularExpressionKey: _apply_regex,
+    }
 
     # Members, and what is counted of them
 
@@ -303,15 +323,3 @@ def _of_members(
     key: Callable[[str, str], RecordKey], group_id: str, members: Iterable[str]
 ) -> list[RecordKey]:
     return [key(group_id, each) for each in members]
-
-
-#: The method for each kind of record.
-_APPLIERS: Final[dict[type, str]] = {
-    ConsumerGroupMetadataKey: "_apply_epoch",
-    ConsumerGroupPartitionMetadataKey: "_apply_partition_metadata",
-    ConsumerGroupMemberMetadataKey: "_apply_member",
-    ConsumerGroupTargetAssignmentMetadataKey: "_apply_target_metadata",
-    ConsumerGroupTargetAssignmentMemberKey: "_apply_target",
-    ConsumerGroupCurrentMemberAssignmentKey: "_apply_current",
-    ConsumerGroupRegularExpressionKey: "_apply_regex",
-}

@@ -22,7 +22,7 @@ from coterie.coordinator.consumer.member import (
     Member,
 )
 from coterie.coordinator.consumer.migration import Migration
-from coterie.coordinator.consumer.progress import Progress
+from coterie.coordinator.consumer.progress import Progress, Target
 from coterie.coordinator.consumer.records import (
     current_record,
     member_record,
@@ -86,6 +86,35 @@ class Heartbeats:
         check_room(group, request.member_id, self._config)
         member_id = request.member_id or context.new_member_id(context.client_id)
         change = self._change(group, member_id, request, context, step)
+        before = change.new
+        progress = self._progress
+        if before is change.old and group.is_up_to_date(context.topics):
+            # Nearly all heartbeats, and in a rebalance all but the one that caused it.
+            target = Target(group.target_epoch, group.target_of(before))
+            subscription_changed = False
+        else:
+            target, subscription_changed = self._aim(group, change, context, step)
+        member = progress.reconcile(
+            group,
+            before,
+            target,
+            context,
+            step,
+            reported=request.topic_partitions,
+            subscription_changed=subscription_changed,
+        )
+        progress.extend_session(group.group_id, member_id, context.monotonic)
+        changed = member.assigned is not before.assigned and member.assigned != before.assigned
+        tell = joins or changed or _is_full(request)
+        # Fields in their order: this is most of what a server says.
+        interval_ms = self._config.consumer_heartbeat_interval_ms
+        assignment = told(member.assigned) if tell else None
+        return _Response(0, 0, None, member_id, member.epoch, interval_ms, assignment)
+
+    def _aim(
+        self, group: ConsumerGroup, change: Change, context: RequestContext, step: Step
+    ) -> tuple[Target, bool]:
+        """The member's target, a new one if anything has changed, and whether its own subscription has."""
         progress = self._progress
         new_names = progress.note_metadata(group, change, step)
         before = change.old or change.replaced
@@ -93,23 +122,7 @@ class Heartbeats:
         bump = new_names or regex is RegexChange.RESOLVED
         epoch = progress.epoch(group, change, context.topics, step, bump=bump)
         target = progress.target(group, change, epoch, context, step)
-        member = progress.reconcile(
-            group,
-            change.new,
-            target,
-            context,
-            step,
-            reported=request.topic_partitions,
-            subscription_changed=new_names or regex is not RegexChange.NONE,
-        )
-        progress.extend_session(group.group_id, member_id, context.monotonic)
-        before_it = change.new.assigned
-        changed = member.assigned is not before_it and member.assigned != before_it
-        tell = joins or changed or _is_full(request)
-        # Fields in their order: this is most of what a server says.
-        interval_ms = self._config.consumer_heartbeat_interval_ms
-        assignment = told(member.assigned) if tell else None
-        return _Response(0, 0, None, member_id, member.epoch, interval_ms, assignment)
+        return target, new_names or regex is not RegexChange.NONE
 
     def _group(
         self, group_id: str, context: RequestContext, step: Step, *, joins: bool
@@ -271,11 +284,16 @@ def _metadata(
 def _check(request: _Request, version: int) -> None:
     """What is wrong with a request before the group is looked at, in Kafka's order and words."""
     epoch = request.member_epoch
-    if version >= _CLIENT_CHOOSES_ID_FROM or epoch > 0 or epoch == LEAVING:
-        _check_not_empty(request.member_id, "MemberId")
-    _check_not_empty(request.group_id, "GroupId")
-    _check_not_empty(request.instance_id, "InstanceId")
-    _check_not_empty(request.rack_id, "RackId")
+    if not request.member_id.strip() and (
+        version >= _CLIENT_CHOOSES_ID_FROM or epoch > 0 or epoch == LEAVING
+    ):
+        raise _empty("MemberId")
+    if not request.group_id.strip():
+        raise _empty("GroupId")
+    if request.instance_id is not None and not request.instance_id.strip():
+        raise _empty("InstanceId")
+    if request.rack_id is not None and not request.rack_id.strip():
+        raise _empty("RackId")
     if epoch == JOINING:
         _check_first(request)
     elif epoch == LEAVING_FOR_NOW and request.instance_id is None:
@@ -291,9 +309,8 @@ def _check(request: _Request, version: int) -> None:
         )
 
 
-def _check_not_empty(value: str | None, name: str) -> None:
-    if value is not None and not value.strip():
-        raise Refused(ErrorCode.INVALID_REQUEST, f"{name} can't be empty.")
+def _empty(name: str) -> Refused:
+    return Refused(ErrorCode.INVALID_REQUEST, f"{name} can't be empty.")
 
 
 def _check_first(request: _Request) -> None:

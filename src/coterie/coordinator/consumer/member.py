@@ -19,6 +19,7 @@ from coterie.protocol.group_records.consumer import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
+    TopicPartitions,
 )
 from coterie.protocol.types import Uuid
 
@@ -37,6 +38,10 @@ _NOTHING_YET: Final = ConsumerGroupMemberMetadataValue(
 )
 
 
+#: Of a member that has never been written down; no other dictionary is this one.
+_NEVER_WRITTEN: Final[tuple[Owned, tuple[TopicPartitions, ...]]] = ({}, ())
+
+
 class Member(msgspec.Struct, frozen=True):
     """One member. `metadata` is its record; the rest is how far it has come."""
 
@@ -47,6 +52,9 @@ class Member(msgspec.Struct, frozen=True):
     state: int = MemberState.STABLE
     assigned: Owned = {}
     pending_revocation: Owned = {}
+    #: What it owned when it was last written down, next to how the record has it: for as long as that is
+    #: still what it owns, neither has to be made of the other again.
+    written: tuple[Owned, tuple[TopicPartitions, ...]] = _NEVER_WRITTEN
 
     @property
     def instance_id(self) -> str | None:
@@ -100,27 +108,35 @@ class Member(msgspec.Struct, frozen=True):
         """As a record of its current assignment has it; without one it owns nothing and is leaving."""
         if value is None:
             return Member(self.member_id, self.metadata, LEAVING, LEAVING)
-        assigned = owned_from_record(value.assigned_partitions)
-        pending = owned_from_record(value.partitions_pending_revocation)
+        record = value.assigned_partitions
+        owned, written = self.written
+        # The same object for the same partitions, so that the group sees that they are.
+        assigned = owned if record is written else owned_from_record(record)
+        if assigned == self.assigned:
+            assigned = self.assigned
+        pending = self.pending_revocation
+        if pending or value.partitions_pending_revocation:
+            pending = owned_from_record(value.partitions_pending_revocation)
         return Member(
             self.member_id,
             self.metadata,
             value.member_epoch,
             value.previous_member_epoch,
             value.state,
-            # The same object for the same partitions, so that the group sees that they are.
-            self.assigned if assigned == self.assigned else assigned,
-            self.pending_revocation if pending == self.pending_revocation else pending,
+            assigned,
+            pending,
+            (assigned, record),
         )
 
     def current(self) -> ConsumerGroupCurrentMemberAssignmentValue:
         """The record of its current assignment."""
+        owned, written = self.written
         return ConsumerGroupCurrentMemberAssignmentValue(
             self.epoch,
             self.previous_epoch,
             self.state,
-            owned_to_record(self.assigned),
-            owned_to_record(self.pending_revocation),
+            written if self.assigned is owned else owned_to_record(self.assigned),
+            owned_to_record(self.pending_revocation) if self.pending_revocation else (),
         )
 
     def left_for_now(self) -> Member:
@@ -153,4 +169,5 @@ def moved(
         state,
         assigned,
         pending_revocation,
+        member.written,
     )

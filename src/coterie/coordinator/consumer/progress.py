@@ -8,7 +8,8 @@ Each step adds its records to those before. Called by coterie.coordinator.consum
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+import msgspec
 
 from coterie.coordinator.config import GroupConfig
 from coterie.coordinator.consumer.assignment import MemberState, Partitions
@@ -31,7 +32,7 @@ from coterie.protocol.group_records.consumer import ConsumerGroupPartitionMetada
 __all__ = ["Progress", "Target"]
 
 
-class Target(NamedTuple):
+class Target(msgspec.Struct, frozen=True, gc=False):
     """Where a member is to go: an epoch, and the partitions of it."""
 
     epoch: int
@@ -118,7 +119,7 @@ class Progress:
             subscription_changed,
         )
         after = reconcile(member, course)
-        if after is member or after == member:
+        if after is member or (after.epoch == member.epoch and after == member):
             return member
         step.records.append(current_record(group.group_id, after))
         if after.classic is None:

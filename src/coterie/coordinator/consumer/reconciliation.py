@@ -11,7 +11,9 @@ Kafka's CurrentAssignmentBuilder. Pure; called by coterie.coordinator.consumer.h
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from coterie.coordinator.consumer.assignment import MemberState, Owned, Partitions
 from coterie.coordinator.consumer.member import Member, moved
@@ -20,8 +22,6 @@ from coterie.error_codes import ErrorCode
 from coterie.protocol.types import Uuid
 
 __all__ = ["Course", "Reported", "reconcile"]
-
-_NOTHING: Final[dict[int, int]] = {}
 
 
 class Reported(Protocol):
@@ -34,7 +34,7 @@ class Reported(Protocol):
     def partitions(self) -> Iterable[int]: ...
 
 
-class Course(NamedTuple):
+class Course(msgspec.Struct, frozen=True, gc=False):
     """Where a member is to go, and what stands in its way."""
 
     target_epoch: int
@@ -123,11 +123,14 @@ def _advance(member: Member, course: Course, epoch: int) -> Member:
 
 def _is_there(member: Member, course: Course) -> bool:
     """Whether it owns all of its target and nothing else: so it is for most, when others come and go."""
-    assigned = member.assigned
-    return len(assigned) == len(course.target) and all(
-        topic_id in course.subscribed and assigned.get(topic_id, _NOTHING).keys() == wanted
-        for topic_id, wanted in course.target.items()
-    )
+    assigned, target = member.assigned, course.target
+    if len(assigned) != len(target):
+        return False
+    for topic_id, wanted in target.items():
+        have = assigned.get(topic_id)
+        if have is None or have.keys() != wanted or topic_id not in course.subscribed:
+            return False
+    return True
 
 
 def _drop_unsubscribed(member: Member, course: Course) -> Member:

@@ -80,12 +80,12 @@ class Subscriptions:
 
 def subscribed_names(group: ConsumerGroup, member: Member) -> tuple[str, ...]:
     """The topics that a member subscribes to; a pattern that was not run yet matches none."""
-    resolved = group.regexes.get(member.regex) if member.regex else None
+    metadata = member.metadata
+    names, pattern = metadata.subscribed_topic_names, metadata.subscribed_topic_regex
+    resolved = group.regexes.get(pattern) if pattern else None
     if resolved is None:
-        return member.topic_names
-    if not member.topic_names:
-        return resolved.topics
-    return tuple(sorted({*member.topic_names, *resolved.topics}))
+        return names
+    return tuple(sorted({*names, *resolved.topics})) if names else resolved.topics
 
 
 def subscribed_topics(names: Iterable[str], topics: TopicView) -> tuple[Uuid, ...]:

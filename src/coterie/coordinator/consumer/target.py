@@ -7,7 +7,9 @@ Called by coterie.coordinator.consumer.heartbeat and `classic`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from coterie.coordinator.consumer.assignment import GroupSpec, MemberSpec, Partitions
 from coterie.coordinator.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR
@@ -23,7 +25,7 @@ __all__ = ["Change", "may_assign", "new_target", "preferred_assignor"]
 _NOTHING: Final[Partitions] = {}
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True, gc=False):
     """A member as it was, if it was, and as it will be; `replaced` is whose place it takes."""
 
     old: Member | None
@@ -76,14 +78,12 @@ def _spec(
         members.pop(change.replaced.member_id, None)
     members[change.new.member_id] = change.new
     resolved = _Resolver(topics)
-    specs = {
-        member_id: MemberSpec(
-            member.instance_id,
-            resolved.ids(subscribed_names(group, member)),
-            group.target_of(member),
-        )
-        for member_id, member in members.items()
-    }
+    known = resolved.known
+    specs: dict[str, MemberSpec] = {}
+    for member_id, member in members.items():
+        names = subscribed_names(group, member)
+        ids = known[names] if names in known else resolved.ids(names)
+        specs[member_id] = MemberSpec(member.metadata.instance_id, ids, group.target_of(member))
     return GroupSpec(specs, resolved.partitions, homogeneous)
 
 
@@ -92,14 +92,13 @@ class _Resolver:
 
     def __init__(self, topics: TopicView) -> None:
         self._topics = topics
-        self._known: dict[tuple[str, ...], tuple[Uuid, ...]] = {}
+        self.known: dict[tuple[str, ...], tuple[Uuid, ...]] = {}
         self.partitions: dict[Uuid, int] = {}
 
     def ids(self, names: tuple[str, ...]) -> tuple[Uuid, ...]:
-        known = self._known.get(names)
-        if known is None:
-            known = self._known[names] = tuple(self._resolve(names))
-        return known
+        """Those of the names that exist; remembered in `known`."""
+        found = self.known[names] = tuple(self._resolve(names))
+        return found
 
     def _resolve(self, names: Iterable[str]) -> Iterable[Uuid]:
         for name in names:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from coterie.coordinator.consumer.assignment import GroupSpec, MemberSpec, Partitions
 from coterie.coordinator.consumer.assignors import ASSIGNORS, assign_range, assign_uniformly
@@ -95,14 +96,14 @@ def test_uniform_moves_nothing_without_need(data: st.DataObject, same: bool) -> 
     group = data.draw(groups(same=same))
     first = assign_uniformly(group)
     again = {
-        name: member._replace(assigned=first.get(name, {}))
+        name: replace(member, assigned=first.get(name, {}))
         for name, member in group.members.items()
     }
-    assert assign_uniformly(group._replace(members=again)) == first
+    assert assign_uniformly(replace(group, members=again)) == first
     gone = data.draw(st.sampled_from(sorted(again)))
     rest = {name: member for name, member in again.items() if name != gone}
     if rest and same:
-        after = assign_uniformly(group._replace(members=rest))
+        after = assign_uniformly(replace(group, members=rest))
         assert moves({name: first.get(name, {}) for name in rest}, after) == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from coterie.coordinator.consumer.assignment import MemberState, Owned, Partitions
 from coterie.coordinator.consumer.member import Member
@@ -79,8 +80,8 @@ def test_nothing_is_taken_before_what_must_go_is_gone() -> None:
     assert asked.state == S.UNREVOKED_PARTITIONS
     assert (asked.assigned, asked.pending_revocation) == (has(1), has(0))
     assert reconcile(asked, way) is asked
-    assert reconcile(asked, way._replace(reported=says(0, 1))) is asked
-    done = reconcile(asked, way._replace(reported=says(1)))
+    assert reconcile(asked, replace(way, reported=says(0, 1))) is asked
+    done = reconcile(asked, replace(way, reported=says(1)))
     assert (done.epoch, done.state, done.pending_revocation) == (2, S.STABLE, {})
     assert done.assigned == {A: {1: 1, 2: 2}}
 
@@ -109,7 +110,7 @@ def test_an_unsubscribed_topic_goes_before_there_is_a_new_target() -> None:
     asked = reconcile(member(assigned=both), way)
     assert (asked.state, asked.epoch) == (S.UNREVOKED_PARTITIONS, 1)
     assert (asked.assigned, asked.pending_revocation) == ({B: {0: 1}}, {A: {0: 1}})
-    gone = reconcile(member(assigned=both), way._replace(reported=()))
+    gone = reconcile(member(assigned=both), replace(way, reported=()))
     assert (gone.state, gone.assigned) == (S.STABLE, {B: {0: 1}})
     kept = member(assigned={B: {0: 1}})
     assert reconcile(kept, way) is kept
