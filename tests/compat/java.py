@@ -70,8 +70,7 @@ class JavaTools:
         if tool != "dump-log":
             arguments = ("--bootstrap-server", self._bootstrap, *arguments)
         options = kafka_config.jvm_options(self._log, "WARN", heap_mb=256)
-        classpath = ["-cp", self._jars.classpath]
-        command = [self._jars.java, *options, *classpath, _CLASSES[tool], *arguments]
+        command = [*self._jars.command(*options), _CLASSES[tool], *arguments]
         return Said(
             subprocess.run(
                 processes.tethered(command),

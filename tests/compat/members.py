@@ -228,7 +228,7 @@ class Java:
 def _start(log: Path) -> subprocess.Popen[str]:
     jars = kafka_jars.resolve("4.3.0")
     options = kafka_config.jvm_options(log, "WARN", heap_mb=256)
-    argv = [jars.java, *options, "-cp", jars.classpath, str(_SOURCE)]
+    argv = [*jars.command(*options), str(_SOURCE)]
     return subprocess.Popen(
         processes.tethered(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

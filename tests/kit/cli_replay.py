@@ -44,12 +44,12 @@ def our_tool(arguments: Sequence[str]) -> Said:
 def java_tool(directory: Path, version: str = "4.3.0") -> Iterator[Tool]:
     """Kafka's tool, in a JVM that starts once; `directory` is where it looks for files."""
     jars = kafka_jars.resolve(version)
-    argv = [
-        jars.java, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+    options = [
+        "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
         "-Djava.net.preferIPv4Stack=true",
         f"-Dlog4j2.configurationFile={_HERE / 'kafka' / 'tools-log4j2.properties'}",
-        "-cp", jars.classpath, str(_HERE / "ToolDriver.java"),
     ]  # fmt: skip
+    argv = [*jars.command(*options), str(_HERE / "ToolDriver.java")]
     with subprocess.Popen(
         processes.tethered(argv),
         cwd=directory,

@@ -70,11 +70,11 @@ class _Node:
     def running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
-    def launch(self, jars: KafkaJars) -> None:
+    def launch(self, jars: KafkaJars, jvm_options: Sequence[str]) -> None:
         self.log_start = self.log.stat().st_size if self.log.exists() else 0
         self.output.unlink(missing_ok=True)
         options = kafka_config.jvm_options(self.log, "INFO", heap_mb=512)
-        argv = [jars.java, *options, "-cp", jars.classpath, self.main_class, str(self.properties)]
+        argv = [*jars.command(*options, *jvm_options), self.main_class, str(self.properties)]
         self.process = processes.spawn(argv, self.output)
 
     def end(self) -> None:
@@ -107,6 +107,7 @@ class KafkaCluster:
         config: Mapping[str, str] | None = None,
         *,
         listeners: Mapping[str, str] | None = None,
+        jvm_options: Sequence[str] = (),
         ready_timeout: float = 120.0,
     ) -> None:
         if not 1 <= brokers <= 3:
@@ -116,6 +117,7 @@ class KafkaCluster:
         self._release = KafkaRelease(version)
         self._config = dict(config or {})
         self._listeners = dict(listeners or {})
+        self._jvm_options = tuple(jvm_options)
         self._ready_timeout = ready_timeout
         self._jars: KafkaJars | None = None
         self._home: Path | None = None
@@ -224,7 +226,7 @@ class KafkaCluster:
         node = self._brokers[i]
         if node.running:
             raise RuntimeError(f"broker {i} is running")
-        node.launch(self._ready_jars())
+        node.launch(self._ready_jars(), self._jvm_options)
         self._await([i], self._relaunch)
 
     def run_tool(
@@ -237,7 +239,7 @@ class KafkaCluster:
         jars = self._ready_jars()
         options = kafka_config.jvm_options(self.home / "tools.log", "WARN", heap_mb=256)
         return subprocess.run(
-            processes.tethered([jars.java, *options, "-cp", jars.classpath, main_class, *args]),
+            processes.tethered([*jars.command(*options), main_class, *args]),
             check=False,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -265,7 +267,7 @@ class KafkaCluster:
             for s in held:
                 s.close()
         for node in self._nodes():
-            node.launch(jars)
+            node.launch(jars, self._jvm_options)
         self._await(range(self.brokers), self._give_up)
 
     def _write_configuration(self, home: Path, ports: Sequence[int]) -> None:
@@ -300,7 +302,7 @@ class KafkaCluster:
         formats: list[tuple[subprocess.Popen[bytes], Path]] = []
         for i, node in enumerate(self._brokers):
             options = kafka_config.jvm_options(self.home / f"format-{i}.log", "WARN", heap_mb=256)
-            argv = [jars.java, *options, "-cp", jars.classpath, "kafka.tools.StorageTool"]
+            argv = [*jars.command(*options), "kafka.tools.StorageTool"]
             # The id as one word: it may begin with a dash.
             argv += ["format", f"--cluster-id={cluster_id}", "--config", str(node.properties)]
             output = self.home / f"format-{i}.out"
@@ -362,7 +364,7 @@ class KafkaCluster:
             raise KafkaStartError(
                 f"Kafka {self.version}: {node.name} ended while starting{node.tail()}"
             )
-        node.launch(self._ready_jars())
+        node.launch(self._ready_jars(), self._jvm_options)
 
     def _clear(self) -> None:
         nodes, home = self._nodes(), self._home

@@ -81,6 +81,21 @@ class KafkaJars:
         """A wildcard class path: the JVM itself lists the directory."""
         return str(self.directory / "*")
 
+    @property
+    def archive(self) -> Path:
+        """Where this java finds Kafka's classes parsed and checked (see kafka_archive)."""
+        which = f"{Path(self.java).resolve()} {Path(self.java).stat().st_mtime_ns}"
+        digest = hashlib.sha256(which.encode()).hexdigest()[:12]
+        return self.directory / f"classes-{digest}.jsa"
+
+    def command(self, *options: str) -> list[str]:
+        """The beginning of a command line that runs a class of Kafka's, which is to follow."""
+        shared: list[str] = []
+        if self.archive.exists():
+            # An archive that does not fit is passed over, and nothing is said of it on stdout.
+            shared = [f"-XX:SharedArchiveFile={self.archive}", "-Xlog:disable"]
+        return [self.java, *options, *shared, "-cp", self.classpath]
+
 
 def resolve(version: str = DEFAULT_VERSION) -> KafkaJars:
     """One Kafka version's jars and the java to run them with, or KafkaUnavailable."""
@@ -96,7 +111,7 @@ def resolve(version: str = DEFAULT_VERSION) -> KafkaJars:
             # processes writing it at once. Below the root, nothing is touched without it.
             root = cache_root(os.environ)
             root.mkdir(parents=True, exist_ok=True)
-            with _locked(root / ".lock"):
+            with locked(root / ".lock"):
                 if not _is_whole(directory):
                     _copy_dependencies(mvn, release, directory)
         except OSError as error:
@@ -159,7 +174,8 @@ def _is_whole(directory: Path) -> bool:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Alone of all processes that ask for this."""
     with path.open("a") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.kit import kafka_jars
+from tests.kit import kafka_archive, kafka_jars
 from tests.kit.kafka import KafkaCluster, KafkaStartError
 from tests.kit.kafka_jars import DEFAULT_VERSION, MINIMUM_JAVA, KafkaUnavailable
 
@@ -141,7 +141,9 @@ class _SharedClusters:
 def _why_unavailable(version: str) -> str | None:
     """Asked once per run: a Maven that cannot reach its repository may take its time to say."""
     try:
-        kafka_jars.resolve(version)
+        jars = kafka_jars.resolve(version)
     except KafkaUnavailable as error:
         return error.reason
+    with contextlib.suppress(KafkaStartError):  # which a test that needs a cluster will tell
+        kafka_archive.ensure(jars)
     return None
