@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from coterie.spark.command import command
+from coterie.spark.pipeline.frames import read_table
+from coterie.spark.pipeline.store import TableStore
 from coterie.testing import EmbeddedCluster
 from coterie.testing.certificates import Authority
 from tests.spark.spark_shows import watched
@@ -77,6 +81,25 @@ def test_secrets_in_a_file(
     frame = spark.read.format("coterie").option("client.properties", str(path)).load("offsets")
     assert {row.group_id for row in frame.collect()} == {"orders"}
     assert "hush" not in plans(frame)
+
+
+def test_the_pipeline_over_sasl_ssl(
+    spark: SparkSession, secured: tuple[EmbeddedCluster, dict[str, str]], tmp_path: Path
+) -> None:
+    """The settings are those of every command, and stay in their file."""
+    _, options = secured
+    path = tmp_path / "client.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in options.items()))
+    out = tmp_path / "out"
+    for step in ("snapshot", "ingest"):
+        said = CliRunner().invoke(command, [step, "--command-config", str(path), "--out", str(out)])
+        assert said.exit_code == 0, said.output
+        assert "hush" not in said.output
+    store = TableStore(out)
+    for table in ("groups", "commits"):
+        assert {row.group_id for row in read_table(spark, store, table).collect()} == {"orders"}
+    written = b"".join(each.read_bytes() for each in out.rglob("*") if each.is_file())
+    assert b"hush" not in written
 
 
 def by_password(options: dict[str, str], key: str) -> dict[str, str]:

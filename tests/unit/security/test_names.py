@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from coterie.errors import InvalidSetting
@@ -13,7 +15,7 @@ from coterie.security.principals import (
 )
 from coterie.security.scram import ScramMechanism, new_credential
 from coterie.security.secrets import Secret
-from tests.kit.secret_watch import MARKER, leaks
+from tests.kit.secret_watch import MARKER, leaks, leaky_files
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
@@ -131,3 +133,16 @@ def test_the_watch_over_secrets_sees_them() -> None:
     assert leaks(sections, "call") == ["Captured log call"]
     assert leaks(sections, "setup") == ["Captured stdout setup"]
     assert leaks(sections, "teardown") == []
+
+
+def test_the_watch_over_secrets_sees_files(tmp_path: Path) -> None:
+    """Once all tests are done, what programs wrote for people is searched, the pipeline's pages among it."""
+    (tmp_path / "report").mkdir()
+    page, settings = tmp_path / "report" / "report.html", tmp_path / "client.properties"
+    settings.write_text(f"sasl.password=mine{MARKER}")
+    assert leaky_files(tmp_path) == []
+    page.write_text(f"<p>mine{MARKER}</p>")
+    assert leaky_files(tmp_path) == [str(page)]
+    page.write_text("<p>-----BEGIN PRIVATE KEY" + "-----</p>")
+    assert leaky_files(tmp_path) == [str(page)]
+    page.unlink()  # the watch is on
