@@ -41,8 +41,8 @@ seen = {{"python": time.time() - begin}}
 """
 _OURS: Final = f"""{_HEAD}
 from coterie.spark.pipeline.progress import Progress
-from coterie.spark.pipeline.session import pipeline_session
-with pipeline_session(Progress(quiet=True), master="local[2]") as spark:
+from coterie.spark.pipeline.session import Starting, pipeline_session
+with pipeline_session(Progress(quiet=True), Starting(master="local[2]")) as spark:
     told(spark)
 """
 _PLAIN: Final = f"""{_HEAD}
@@ -90,7 +90,7 @@ def _run(code: str, segments: str) -> Any:
 def _make_archive(segments: str) -> None:
     """Run until the archive is there: the JVM writes it after its program has ended."""
     deadline = time.monotonic() + _DUMP_SECONDS
-    while not prepare(local=True).is_proven and time.monotonic() < deadline:
+    while not prepare(local=True).archive and time.monotonic() < deadline:
         _run(_OURS, segments)
         time.sleep(5)
 

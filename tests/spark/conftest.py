@@ -11,7 +11,10 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from coterie.simulation import simulate
 from coterie.spark.session import REDACTION, SETTINGS
+from tests.spark.engines import Standalone
+from tests.spark.pipeline_kit import Made, pipeline
 
 # Before the session starts: workers are given their environment when they are made. Spark would else start
 # whatever `python3` is on the PATH, and would not find the tests' own modules.
@@ -42,6 +45,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")
+        # Tables of tests are short: compiling their plans would take longer than running them. Jobs that are
+        # submitted compile theirs, and must give the same tables.
+        .config("spark.sql.codegen.wholeStage", "false")
         .config(map={**SETTINGS, **REDACTION})
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.local.dir", str(home / "local"))
@@ -56,3 +62,22 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     yield session
     session.stop()
     del os.environ["SPARK_HOME"]
+
+
+@pytest.fixture(scope="session")
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    """A Spark cluster for all tests that submit to one."""
+    cluster = Standalone(tmp_path_factory.mktemp("standalone"))
+    cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A simulated fleet through the whole pipeline, on local[2]. Tests that write take another directory."""
+    home = tmp_path_factory.mktemp("pipeline")
+    simulate(home / "segments", groups=24, hours=2, seed=6, partitions=4)
+    done = pipeline("run", "--segments", home / "segments", "--out", home / "out")
+    assert done.exit_code == 0, done.output
+    return Made(home / "segments", home / "out", done.output)

@@ -8,21 +8,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import pyspark
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from coterie.plans.model import load_plan
-from coterie.simulation import simulate
 from coterie.spark import submit
 from coterie.spark.command import command
 from coterie.spark.marts import MARTS
@@ -30,40 +27,11 @@ from coterie.spark.pipeline.frames import read_table
 from coterie.spark.pipeline.output import plain
 from coterie.spark.pipeline.query import run_query
 from coterie.spark.pipeline.report.figures import FIGURES
+from coterie.spark.pipeline.startup import prepare
 from coterie.spark.pipeline.store import TableStore
 from coterie.spark.pipeline.tables import RAW
-
-
-def pipeline(*arguments: str | Path) -> Result:
-    """Run the command in this process, on the session that the tests have."""
-    return CliRunner().invoke(command, [str(each) for each in arguments], catch_exceptions=False)
-
-
-class Made(NamedTuple):
-    segments: Path
-    out: Path
-    said: str
-
-
-@pytest.fixture(scope="module")
-def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    home = tmp_path_factory.mktemp("pipeline")
-    simulate(home / "segments", groups=24, hours=2, seed=6, partitions=4)
-    done = pipeline("run", "--segments", home / "segments", "--out", home / "out")
-    assert done.exit_code == 0, done.output
-    return Made(home / "segments", home / "out", done.output)
-
-
-def everything(spark: SparkSession, out: Path) -> dict[str, list[str]]:
-    """All rows of all tables, in an order of their own."""
-    store = TableStore(out)
-    return {
-        name: sorted(
-            json.dumps(plain(row.asDict(recursive=True)))
-            for row in read_table(spark, store, name).collect()
-        )
-        for name in store.tables
-    }
+from tests.spark.engines import SUBMIT, environment
+from tests.spark.pipeline_kit import Made, everything, pipeline
 
 
 def test_run_makes_all_tables_and_a_report(made: Made) -> None:
@@ -101,20 +69,24 @@ def test_killed_in_ingest_and_in_build_and_run_again(
     """kill -9, in processes of their own; between the two spark-submit; in the end the same tables."""
     out = tmp_path / "out"
     source = ("ingest", "--segments", str(made.segments), "--out", str(out))
+    cache = cache_with_archive(tmp_path)
     # In the middle of the commit: data files are there, and some manifests, but no catalog.
-    killed = run_killed("os.fsync", 5, *source)
+    killed = run_killed(cache, "os.fsync", 5, *source)
     assert (killed.returncode, killed.stderr) == (-signal.SIGKILL, "")
+    [kept] = cache.rglob("*.command")
+    by_script = kept.stat()
     assert TableStore(out).tables == ["end_offsets"]
     assert list(out.glob("commits/*/*/*.parquet"))
 
-    script = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    done = _process([str(script), "--master", "local[2]", submit.__file__, *source])
+    done = _process([SUBMIT, "--master", "local[2]", submit.__file__, *source])
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("log: ")
 
     # In the middle of the marts: some are written.
-    killed = run_killed("build.replace_mart", 2, "build", "--out", str(out))
+    killed = run_killed(cache, "build.replace_mart", 2, "build", "--out", str(out))
     assert (killed.returncode, killed.stderr) == (-signal.SIGKILL, "")
+    # The second start was by the command that the script had come to in the first: it was not kept anew.
+    assert kept.stat().st_ino == by_script.st_ino
     assert "lag" not in TableStore(out).tables
     assert list(out.glob("lag/*/*.parquet"))
 
@@ -150,16 +122,25 @@ main(["pipeline", *sys.argv[1:], "--master", "local[2]"])
 """
 
 
-def run_killed(function: str, number: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+def cache_with_archive(home: Path) -> Path:
+    """A cache with an archive that a JVM looks at and leaves alone: a real one takes long to make."""
+    cache = home / "cache"
+    dump = prepare(local=True, cache=cache / "coterie").dump
+    assert dump is not None
+    dump.with_suffix(".jsa").touch()
+    return cache
+
+
+def run_killed(
+    cache: Path, function: str, number: int, *arguments: str
+) -> subprocess.CompletedProcess[str]:
     code = KILLED.format(function=function, number=number)
-    return _process([sys.executable, "-c", code, *arguments])
+    return _process([sys.executable, "-c", code, *arguments], XDG_CACHE_HOME=str(cache))
 
 
-def _process(command: list[str]) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment.pop("SPARK_HOME", None)
+def _process(command: list[str], **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=300, env=environment
+        command, check=False, capture_output=True, text=True, timeout=300, env=environment(**more)
     )
 
 
@@ -254,7 +235,7 @@ def test_wrong_usage_is_told_before_spark_starts(
         raise AssertionError("Spark was started")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("coterie.spark.pipeline.steps.pipeline_session", none)
+    monkeypatch.setattr("coterie.spark.pipeline.steps.Starting", none)
     done = CliRunner().invoke(command, arguments)
     assert done.exit_code == code
     assert said in f"{done.output} {done.exception}"

@@ -19,7 +19,7 @@ from coterie.spark.pipeline.snapshot import snapshot
 from coterie.spark.pipeline.store import TableStore
 from coterie.testing import EmbeddedCluster
 from tests.kit.kafka import KafkaCluster
-from tests.spark.test_pipeline import pipeline
+from tests.spark.pipeline_kit import pipeline
 from tests.unit.spark.tables import rows_of
 
 HOSTILE = "<img src=x onerror=alert(1)>'; DROP TABLE groups; --"

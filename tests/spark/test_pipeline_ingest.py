@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
+from coterie.datasets.log import LogSource
 from coterie.datasets.schemas import schema
 from coterie.errors import CoterieError
 from coterie.protocol.records import RecordBatch
@@ -46,8 +46,9 @@ class Cut:
             self.failing,
         )
 
-    def frame(self, *arguments: Any, **named: Any) -> DataFrame:
-        return self.whole.frame(*arguments, **named)
+    @property
+    def source(self) -> LogSource:
+        return self.whole.source
 
 
 @pytest.fixture
@@ -182,3 +183,23 @@ def test_histories_of_end_offsets_are_taken_once(tmp_path: Path) -> None:
     pq.write_table(pa.table({"topic": ["t"]}), history / "b.parquet")
     with pytest.raises(CoterieError, match=r"b\.parquet is no history of end offsets"):
         import_end_offsets(store, tmp_path / "segments")
+
+
+def test_executors_that_see_another_directory_are_named(
+    spark: SparkSession, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they would write there, nobody would find."""
+    out = tmp_path / "out"
+    store = TableStore(out)
+    monkeypatch.setattr(spark.sparkContext, "master", "spark://elsewhere:7077")
+    with monkeypatch.context() as patch:
+        # On another machine there is nothing at this path.
+        patch.setattr("coterie.spark.pipeline.frames._content_seen", lambda _: _seen_by_another)
+        with pytest.raises(CoterieError, match=f"--out {out} is not the same directory on node-2"):
+            ingest(spark, store, SegmentOrigin(log))
+    assert store.tables == []
+    assert ingest(spark, store, SegmentOrigin(log)).rows["commits"] == 18
+
+
+def _seen_by_another(_: int) -> tuple[str, bytes | None]:
+    return "node-2", None

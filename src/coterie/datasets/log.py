@@ -16,7 +16,7 @@ import pyarrow as pa
 from coterie.datasets.chunks import Chunk
 from coterie.datasets.commits import commits
 from coterie.datasets.group_events import group_events
-from coterie.datasets.log_records import log_records
+from coterie.datasets.log_records import log_records, undecodable
 from coterie.datasets.outcomes import Outcomes, decided
 from coterie.datasets.schemas import LOG, pruned
 from coterie.datasets.segments import PartitionFiles, end_offset, find_partitions, read_files
@@ -33,6 +33,7 @@ __all__ = [
     "SegmentSource",
     "cut",
     "packed",
+    "read_datasets",
     "read_log",
 ]
 
@@ -86,6 +87,8 @@ class LogQuery(msgspec.Struct, frozen=True):
     selection: Selection = Selection()
     start_ms: int | None = None
     end_ms: int | None = None
+    #: Of the dataset `log`, only what has a reason why it cannot be read.
+    undecodable: bool = False
 
 
 class LogSource(Protocol):
@@ -168,20 +171,31 @@ def read_log(
     source: LogSource, query: LogQuery, slices: Sequence[LogSlice] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a log dataset; without slices, of all that the source has."""
-    if query.dataset not in LOG:
-        raise InvalidArgument(f"{query.dataset!r} is no log dataset; there are {', '.join(LOG)}")
-    schema = pruned(query.dataset, query.columns)
+    return (batch for _, batch in read_datasets(source, (query,), slices))
+
+
+def read_datasets(
+    source: LogSource, queries: Sequence[LogQuery], slices: Sequence[LogSlice] | None = None
+) -> Iterator[tuple[LogQuery, pa.RecordBatch]]:
+    """The rows of several log datasets by one reading of the log, each batch with the query that wants it."""
+    schemas = []
+    for query in queries:
+        if query.dataset not in LOG:
+            known = ", ".join(LOG)
+            raise InvalidArgument(f"{query.dataset!r} is no log dataset; there are {known}")
+        schemas.append(pruned(query.dataset, query.columns))
     if slices is None:
         slices = source.slices(LogRange())
     chunks = source.chunks(slices)
-    wants_outcome = query.dataset == "commits" and "outcome" in schema.names
     pairs: Iterable[tuple[Chunk, Outcomes | None]]
     plain = ((chunk, None) for chunk in chunks)
+    wants_outcome = any("outcome" in schema.names for schema in schemas)
     pairs = decided(chunks, source.look_ahead) if wants_outcome else plain
     for chunk, outcomes in pairs:
-        batch = _rows(chunk, outcomes, query, schema)
-        for start in range(0, batch.num_rows, _MOST_ROWS):
-            yield batch.slice(start, _MOST_ROWS)
+        for query, schema in zip(queries, schemas, strict=True):
+            batch = _rows(chunk, outcomes, query, schema)
+            for start in range(0, batch.num_rows, _MOST_ROWS):
+                yield query, batch.slice(start, _MOST_ROWS)
 
 
 def _rows(
@@ -190,7 +204,8 @@ def _rows(
     """The wanted rows of a chunk."""
     needed = _with_filtered(schema, query)
     if query.dataset == "log":
-        batch = log_records(chunk, _in_time(chunk, chunk.rows(), query), needed)
+        rows = undecodable(chunk) if query.undecodable else chunk.rows()
+        batch = log_records(chunk, _in_time(chunk, rows, query), needed)
     elif query.dataset == "commits":
         batch = commits(chunk, _in_time(chunk, chunk.data_rows(), query), needed, outcomes)
     else:

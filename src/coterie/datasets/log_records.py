@@ -16,7 +16,7 @@ from coterie.protocol.group_records import decode_record, record_types
 from coterie.protocol.records.columns import Bools, Int64s, gather
 from coterie.protocol.versioned import Undecoded
 
-__all__ = ["log_records"]
+__all__ = ["log_records", "undecodable"]
 
 #: Kafka's name for what ends a transaction, a record of a control batch.
 _MARKER: Final = "EndTxnMarker"
@@ -59,13 +59,25 @@ class _Records:
 
     def reason(self) -> pa.Array:
         reasons: list[str | None] = [None] * len(self.rows)
-        data = self.rows[~self.is_marker]
-        commits = commit_rows(self.chunk, data)
-        closer = np.union1d(Commits(self.chunk, commits).odd, np.setdiff1d(data, commits))
+        closer = _looked_at(self.chunk, self.rows[~self.is_marker])
         for place in np.flatnonzero(np.isin(self.rows, closer)).tolist():
             row = int(self.rows[place])
             reasons[place] = _reason(self.chunk.key(row), self.chunk.value(row))
         return pa.array(reasons, pa.string())
+
+
+def _looked_at(chunk: Chunk, rows: Int64s) -> Int64s:
+    """Rows that have to be decoded to know whether they can be; of ordinary commits that is known."""
+    commits = commit_rows(chunk, rows)
+    found: Int64s = np.union1d(Commits(chunk, commits).odd, np.setdiff1d(rows, commits))
+    return found
+
+
+def undecodable(chunk: Chunk) -> Int64s:
+    """The rows that nobody can read."""
+    rows = _looked_at(chunk, chunk.data_rows()).tolist()
+    bad = [row for row in rows if _reason(chunk.key(row), chunk.value(row)) is not None]
+    return np.array(bad, np.int64)
 
 
 @cache

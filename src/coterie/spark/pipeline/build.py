@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from coterie.spark.marts import MARTS
-from coterie.spark.pipeline.frames import read_table, replace_mart
+from coterie.spark.pipeline.frames import must_be_shared, read_table, replace_mart
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.store import TableStore, Transaction
 from coterie.spark.pipeline.tables import MART_VERSION, RAW, RawTable
@@ -27,6 +27,7 @@ def build(
     progress = progress or Progress(quiet=True)
     rows: dict[str, int] = {}
     with store.write() as transaction:
+        must_be_shared(spark, store.root)
         as_of = newest_moment(store)
         for mart in MARTS.values():
             with progress.step(f"Making {mart.name.replace('_', ' ')}"):

@@ -6,8 +6,9 @@ Called by every step that has a Spark session.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,11 +19,18 @@ from pyspark.sql.types import StructType
 
 from coterie.errors import CoterieError
 from coterie.spark.marts import MARTS
-from coterie.spark.pipeline.store import TableStore, Transaction
+from coterie.spark.pipeline.store import TableStore, Transaction, lock_of
 from coterie.spark.pipeline.tables import RAW, RawTable
 from coterie.spark.pipeline.versions import check_mart, check_version
 
-__all__ = ["append_raw", "read_table", "register_views", "replace_mart", "spark_schema"]
+__all__ = [
+    "append_raw",
+    "must_be_shared",
+    "read_table",
+    "register_views",
+    "replace_mart",
+    "spark_schema",
+]
 
 #: A file holds about this much before it is packed; a day of 10,000 groups is a handful of them.
 _FILE_BYTES = 256 * 1024 * 1024
@@ -31,6 +39,42 @@ _FILE_BYTES = 256 * 1024 * 1024
 def spark_schema(schema: pa.Schema) -> StructType:
     """An Arrow schema in Spark's words."""
     return from_arrow_schema(schema)
+
+
+def must_be_shared(spark: SparkSession, root: Path) -> None:
+    """Raise unless executors see what we have written to a directory.
+
+    What executors write where nobody else looks would be lost without a word. A store that is being written
+    to has the number of our process in its lock: whoever reads another one is elsewhere.
+    """
+    context = spark.sparkContext
+    if str(context.master).startswith("local"):
+        return
+    tasks = 2 * context.defaultParallelism
+    found = (
+        context.parallelize(range(tasks), tasks).map(_content_seen(str(lock_of(root)))).collect()
+    )
+    wrong = sorted({host for host, content in found if content != lock_of(root).read_bytes()})
+    if wrong:
+        raise CoterieError(
+            f"--out {root} is not the same directory on {', '.join(wrong)} as here; choose one that"
+            " this machine and all executors share"
+        )
+
+
+def _content_seen(path: str) -> Callable[[int], tuple[str, bytes | None]]:
+    """A task: the name of its machine, and what is in a file there. It is sent whole, and imports nothing."""
+
+    def seen(_: int) -> tuple[str, bytes | None]:
+        import socket  # noqa: PLC0415
+        from pathlib import Path  # noqa: PLC0415
+
+        try:
+            return socket.gethostname(), Path(path).read_bytes()
+        except OSError:
+            return socket.gethostname(), None
+
+    return seen
 
 
 def append_raw(transaction: Transaction, table: RawTable, frame: DataFrame) -> int:

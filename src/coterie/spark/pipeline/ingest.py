@@ -8,17 +8,20 @@ holds back what readers of committed data see: the next ingest takes it, with it
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from coterie.errors import CoterieError
-from coterie.spark.pipeline.frames import append_raw
+from coterie.spark.pipeline.frames import append_raw, must_be_shared, spark_schema
 from coterie.spark.pipeline.origin import Bounds, Origin
 from coterie.spark.pipeline.progress import Progress
+from coterie.spark.pipeline.reading import BESIDE, read_commits
 from coterie.spark.pipeline.store import TableStore, Transaction
 from coterie.spark.pipeline.tables import LOG_TABLES, RawTable
 from coterie.spark.pipeline.versions import check_version
@@ -26,6 +29,7 @@ from coterie.spark.pipeline.versions import check_version
 __all__ = ["Ingested", "ingest"]
 
 _STEP = "log"
+_COMMITS = LOG_TABLES[0]
 #: Partition -> first offset to read, and the one to stop before.
 Ranges = dict[int, tuple[int, int]]
 
@@ -57,16 +61,10 @@ def ingest(
             ranges = _new_ranges(store, origin, bounds)
         if not ranges:
             return Ingested(failures=bounds.failures)
-        rows = {}
+        must_be_shared(spark, store.root)
         asked = dict(ranges)
-        with progress.step("Reading commits"):
-            rows["commits"] = _read_commits(spark, transaction, origin, ranges)
-        with progress.step("Reading group events"):
-            events = LOG_TABLES[1]
-            frame = origin.frame(spark, events.dataset, ranges)
-            rows[events.name] = append_raw(transaction, events, frame)
-        with progress.step("Looking for what cannot be read"):
-            rows["quarantine"] = _read_quarantine(spark, transaction, origin, ranges)
+        with progress.step("Reading the log"):
+            rows = _read_log(spark, transaction, origin, ranges)
         waiting = {each: end for each, (_, end) in ranges.items() if end < asked[each][1]}
         transaction.remember(_STEP, _checkpoint(store, origin, ranges))
         with progress.step("Committing"):
@@ -106,19 +104,45 @@ def _checkpoint(store: TableStore, origin: Origin, ranges: Ranges) -> dict[str, 
     return {"source": origin.identity, "offsets": offsets}
 
 
-def _read_commits(
+def _read_log(
     spark: SparkSession, transaction: Transaction, origin: Origin, ranges: Ranges
-) -> int:
-    """Write commits; `ranges` is cut where a transaction has not ended, and what is behind read anew."""
-    table = LOG_TABLES[0]
-    rows = append_raw(transaction, table, origin.frame(spark, table.dataset, ranges))
-    held = _undecided(transaction, table)
+) -> dict[str, int]:
+    """Write what is new. `ranges` is cut where a transaction has not ended, and all before it read anew."""
+    rows = _read_once(spark, transaction, origin, ranges)
+    held = _undecided(transaction, _COMMITS)
     if not held:
         return rows
     for partition, offset in held.items():
         ranges[partition] = (ranges[partition][0], offset)
-    transaction.discard(table.name)
-    return append_raw(transaction, table, origin.frame(spark, table.dataset, ranges))
+    for table in LOG_TABLES:
+        transaction.discard(table.name)
+    return _read_once(spark, transaction, origin, ranges)
+
+
+def _read_once(
+    spark: SparkSession, transaction: Transaction, origin: Origin, ranges: Ranges
+) -> dict[str, int]:
+    beside = transaction.directory(BESIDE)
+    rows = {}
+    try:
+        commits = read_commits(spark, origin.source, ranges, beside)
+        for table in LOG_TABLES:
+            frame = commits if table is _COMMITS else _read_beside(spark, table, beside)
+            if frame is None:
+                rows[table.name] = transaction.append(table.name, table.schema, table.version)
+            else:
+                rows[table.name] = append_raw(transaction, table, frame)
+    finally:
+        transaction.discard(BESIDE)
+        with suppress(OSError):  # what a killed run has left there, the next writer removes
+            beside.parent.rmdir()
+    return rows
+
+
+def _read_beside(spark: SparkSession, table: RawTable, beside: Path) -> DataFrame | None:
+    """What tasks have written while they read commits; None if there was nothing."""
+    paths = [str(path) for path in (beside / table.name).glob("*.parquet")]
+    return spark.read.schema(spark_schema(table.schema)).parquet(*paths) if paths else None
 
 
 def _undecided(transaction: Transaction, table: RawTable) -> dict[int, int]:
@@ -130,17 +154,3 @@ def _undecided(transaction: Transaction, table: RawTable) -> dict[int, int]:
     found = rows.to_table(columns=["partition", "offset"], filter=pc.field("outcome") == "open")
     least = found.group_by("partition").aggregate([("offset", "min")]).to_pylist()
     return {row["partition"]: row["offset_min"] for row in least}
-
-
-def _read_quarantine(
-    spark: SparkSession, transaction: Transaction, origin: Origin, ranges: Ranges
-) -> int:
-    """Write the records that nobody could decode. Bytes are only read where there are such records."""
-    table = LOG_TABLES[2]
-    told = origin.frame(spark, table.dataset, ranges, columns=("partition", "reason"))
-    bad = told.where("reason IS NOT NULL").select("partition").distinct().collect()
-    of_bad = {row["partition"]: ranges[row["partition"]] for row in bad}
-    if not of_bad:
-        return transaction.append(table.name, table.schema, table.version)
-    frame = origin.frame(spark, table.dataset, of_bad).where("reason IS NOT NULL")
-    return append_raw(transaction, table, frame)

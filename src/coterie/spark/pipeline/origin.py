@@ -1,30 +1,25 @@
 """Where the log comes from: a running cluster, or a directory of segment files.
 
 An origin knows who it is (so that logs of two clusters never meet in one table), how far its log goes, and
-how to read a part of it with Spark.
+what reads a part of it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from coterie.client import AdminClient
 from coterie.client.results import TopicPartition
-from coterie.datasets.log import SegmentSource
+from coterie.datasets.cluster import ClusterSource
+from coterie.datasets.log import LogSource, SegmentSource
 from coterie.errors import UnknownTopicOrPartition
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Bounds", "ClusterOrigin", "Origin", "SegmentOrigin"]
 
 _TOPIC = "__consumer_offsets"
-#: Partition -> first offset to read, and the one to stop before.
-Ranges = Mapping[int, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -44,10 +39,9 @@ class Origin(Protocol):
 
     def bounds(self) -> Bounds: ...
 
-    def frame(
-        self, spark: SparkSession, dataset: str, ranges: Ranges, columns: tuple[str, ...] = ()
-    ) -> DataFrame:
-        """A part of the log; all columns unless some are named."""
+    @property
+    def source(self) -> LogSource:
+        """What reads it."""
         ...
 
 
@@ -62,12 +56,11 @@ class SegmentOrigin:
         return _cluster_of(self.root) or "segment files"
 
     def bounds(self) -> Bounds:
-        return Bounds(SegmentSource.at(str(self.root)).bounds())
+        return Bounds(self.source.bounds())
 
-    def frame(
-        self, spark: SparkSession, dataset: str, ranges: Ranges, columns: tuple[str, ...] = ()
-    ) -> DataFrame:
-        return _read(spark, dataset, {"segments": str(self.root)}, ranges, columns)
+    @property
+    def source(self) -> LogSource:
+        return SegmentSource.at(str(self.root))
 
 
 def _cluster_of(root: Path) -> str | None:
@@ -117,27 +110,6 @@ class ClusterOrigin:
                 failures.setdefault(each.partition, unanswered or "no answer")
         return Bounds(found, failures)
 
-    def frame(
-        self, spark: SparkSession, dataset: str, ranges: Ranges, columns: tuple[str, ...] = ()
-    ) -> DataFrame:
-        return _read(spark, dataset, self.properties, ranges, columns)
-
-
-def _read(
-    spark: SparkSession,
-    dataset: str,
-    options: Mapping[str, str],
-    ranges: Ranges,
-    columns: tuple[str, ...],
-) -> DataFrame:
-    reader = spark.read.format("coterie").options(**options)
-    if columns:
-        reader = reader.option("columns", ",".join(columns))
-    starts = {str(partition): start for partition, (start, _) in ranges.items()}
-    ends = {str(partition): end for partition, (_, end) in ranges.items()}
-    return (
-        reader.option("startingOffsets", json.dumps(starts))
-        .option("endingOffsets", json.dumps(ends))
-        .option("partitions", ",".join(map(str, sorted(ranges))))
-        .load(dataset)
-    )
+    @property
+    def source(self) -> LogSource:
+        return ClusterSource(self.properties)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from coterie.errors import CoterieError
 from coterie.spark.errors import sentence
+from coterie.spark.pipeline.launch import Launch
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.startup import QuickStart, cache_directory, prepare
 from coterie.spark.session import SETTINGS, check_versions
@@ -24,7 +25,7 @@ from coterie.spark.session import SETTINGS, check_versions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DEFAULT_MASTER", "pipeline_session"]
+__all__ = ["DEFAULT_MASTER", "Starting", "pipeline_session"]
 
 DEFAULT_MASTER: Final = "local[*]"
 _KEEP_LOGS_SECONDS: Final = 7 * 86_400
@@ -45,18 +46,76 @@ _STARTING: Final = {
 }
 
 
+class Starting:
+    """A Spark that was asked for: versions are checked, and its JVM is on the way if there is none yet.
+
+    The program can do something else meanwhile. Who does not enter `pipeline_session` with it, cancels it.
+    """
+
+    def __init__(
+        self, *, master: str | None = None, memory: str | None = None, verbose: bool = False
+    ) -> None:
+        self.verbose = verbose
+        self.log: Path | None = None
+        self._launch: Launch | None = None
+        self._quick = QuickStart()
+        self.borrowed = _borrowed()
+        if self.borrowed is not None:
+            return
+        chosen = master or (None if _submitted() else DEFAULT_MASTER)
+        local = bool(chosen and chosen.startswith("local"))
+        self._quick = prepare(local=local)
+        if self._quick.archive is None:
+            check_versions()
+        # Workers are started by this name; what PATH calls python3 may have neither pyarrow nor us.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        if local:
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        self._settings = _settings(chosen, memory, self._quick)
+        if not _submitted():
+            self.log = None if verbose else _log_file()
+            if not _has_jvm():
+                self._launch = Launch(self._settings, self._quick, self.log)
+                self._quick.started(self._launch.process.pid)
+
+    def cancel(self) -> None:
+        """Nobody needs it after all."""
+        if self._launch is not None:
+            self._launch.cancel()
+            self._launch = None
+            if self.log is not None:
+                self.log.unlink(missing_ok=True)
+
+    def session(self) -> SparkSession:
+        """Wait for it."""
+        from pyspark import SparkConf, SparkContext  # noqa: PLC0415  (only here is Spark needed)
+        from pyspark.sql import SparkSession as Session  # noqa: PLC0415
+
+        conf = SparkConf().setAll(list(self._settings.items()))
+        launch, self._launch = self._launch, None
+        try:
+            with _environment(self._quick.environment):
+                gateway = None if launch is None else launch.gateway()
+                spark = Session(SparkContext(conf=conf, gateway=gateway))
+        except Exception as error:  # noqa: BLE001  (py4j, Spark and Java have no common base)
+            if launch is not None:
+                launch.cancel()
+                SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+            raise CoterieError(f"Spark did not start: {_last_words(self.log) or error}") from None
+        spark.sparkContext.setLogLevel("ERROR" if self.log else "WARN")
+        return spark
+
+
 @contextlib.contextmanager
-def pipeline_session(
-    progress: Progress, *, master: str | None, memory: str | None = None, verbose: bool = False
-) -> Iterator[SparkSession]:
-    """A session for a command. Its log goes to a file that is named if the command fails."""
-    borrowed = _borrowed()
-    if borrowed is not None:
-        yield borrowed
+def pipeline_session(progress: Progress, starting: Starting) -> Iterator[SparkSession]:
+    """The session for a command. Its log goes to a file that is named if the command fails."""
+    if starting.borrowed is not None:
+        yield starting.borrowed
         return
-    log = None if verbose or _submitted() else _log_file()
+    log, verbose = starting.log, starting.verbose
     with progress.step("Starting Spark"):
-        spark = _start(master, memory, log)
+        spark = starting.session()
     progress.watch = lambda: _tasks(spark)
     for name in () if verbose else _LOUD:
         logging.getLogger(name).disabled = True
@@ -64,7 +123,7 @@ def pipeline_session(
         yield spark
     except CoterieError:
         raise
-    except Exception as error:  # noqa: BLE001  (py4j, Spark and Java have no common base)
+    except Exception as error:  # noqa: BLE001  (likewise)
         raise CoterieError(_explained(error, log)) from (error if verbose else None)
     else:
         if log is not None:
@@ -76,11 +135,11 @@ def pipeline_session(
 
 def _borrowed() -> SparkSession | None:
     """A session beside the one that the program which calls us has, on its JVM; it is not ours to end."""
-    try:
-        from pyspark import SparkContext  # noqa: PLC0415
-    except ImportError:  # told in a sentence by check_versions
+    if "pyspark" not in sys.modules or _submitted():
         return None
-    if SparkContext._active_spark_context is None or _submitted():  # noqa: SLF001
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    if SparkContext._active_spark_context is None:  # noqa: SLF001
         return None
     from pyspark.sql import SparkSession as Session  # noqa: PLC0415
 
@@ -90,28 +149,18 @@ def _borrowed() -> SparkSession | None:
     return spark
 
 
+def _has_jvm() -> bool:
+    """Whether a JVM of this program is there, from a session that was stopped."""
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    return SparkContext._gateway is not None  # noqa: SLF001
+
+
 def _submitted() -> bool:
     """Whether spark-submit runs us: its JVM, its master, its logs."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
-
-
-def _start(master: str | None, memory: str | None, log: Path | None) -> SparkSession:
-    chosen = master or (None if _submitted() else DEFAULT_MASTER)
-    local = bool(chosen and chosen.startswith("local"))
-    quick = prepare(local=local)
-    if not quick.is_proven:
-        check_versions()
-    # Workers are started by this name; what PATH calls python3 may have neither pyarrow nor us.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if local:
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = _settings(chosen, memory, quick)
-    with _environment(quick.environment):
-        spark, pid = _session(settings, log)
-    quick.started(pid)
-    spark.sparkContext.setLogLevel("ERROR" if log else "WARN")
-    return spark
 
 
 def _settings(master: str | None, memory: str | None, quick: QuickStart) -> dict[str, str]:
@@ -126,25 +175,6 @@ def _settings(master: str | None, memory: str | None, quick: QuickStart) -> dict
     if quick.java_options:
         settings["spark.driver.defaultJavaOptions"] = " ".join(quick.java_options)
     return settings
-
-
-def _session(settings: dict[str, str], log: Path | None) -> tuple[SparkSession, int | None]:
-    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  (only here is Spark needed)
-    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
-    from pyspark.sql import SparkSession as Session  # noqa: PLC0415
-
-    conf = SparkConf().setAll(list(settings.items()))
-    try:
-        gateway = None
-        if SparkContext._gateway is None:  # noqa: SLF001  (else a JVM is there already)
-            with log.open("wb") if log else contextlib.nullcontext() as file:
-                streams = {"stdout": file, "stderr": file} if file else None
-                gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
-        spark = Session(SparkContext(conf=conf, gateway=gateway))
-    except Exception as error:  # noqa: BLE001  (likewise)
-        raise CoterieError(f"Spark did not start: {_last_words(log) or error}") from None
-    process = getattr(gateway, "proc", None)
-    return spark, None if process is None else process.pid
 
 
 def _stop(spark: SparkSession) -> None:

@@ -14,18 +14,20 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-__all__ = ["QuickStart", "cache_directory", "prepare"]
+__all__ = ["QuickStart", "cache_directory", "prepare", "stamp"]
 
 #: A dump that failed this often is not tried again: the class path may be one that cannot be archived.
 _TRIES: Final = 3
 #: Archives of Spark are above 50 MB; anything near nothing is a dump that was cut short.
 _LEAST_BYTES: Final = 1_000_000
+_KEEP_SECONDS: Final = 30 * 86_400
 _LAUNCHER: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: What else goes into a JVM's class path, by Spark's own scripts.
 _CLASS_PATH_SETTINGS: Final = (
@@ -42,13 +44,12 @@ class QuickStart:
 
     environment: dict[str, str] = field(default_factory=dict)
     java_options: list[str] = field(default_factory=list)
+    #: The archive that is mapped: this very Java has run this very Spark before.
+    archive: Path | None = None
     #: Where the JVM will dump its classes at its end, if it was asked to.
     dump: Path | None = None
-
-    @property
-    def is_proven(self) -> bool:
-        """Whether this very Java has run this very Spark before."""
-        return bool(self.java_options) and self.dump is None
+    #: Where Spark is, if it was found.
+    home: Path | None = None
 
     def started(self, pid: int | None) -> None:
         """Note who dumps: the file is not ready before that process has ended."""
@@ -85,16 +86,20 @@ def _prepare(quick: QuickStart, cache: Path, *, local: bool) -> None:
         quick.environment["SPARK_HOME"] = str(home)
     # Before the JVM itself another one runs, for a moment, to find out its command line.
     quick.environment["SPARK_LAUNCHER_OPTS"] = os.environ.get("SPARK_LAUNCHER_OPTS", _LAUNCHER)
+    quick.home = home
     archive = cache / f"spark-{_key(java, home)}.jsa"
+    if any(character in str(archive) for character in " '\"\\"):
+        return  # these would not survive Spark's own quoting
     dump = archive.with_suffix(".new")
     _promote(dump, archive)
     if archive.exists():
         quick.java_options = [f"-XX:SharedArchiveFile={archive}"]
+        quick.archive = archive
+        os.utime(archive)
     elif _may_try(dump):
         quick.java_options = [f"-XX:ArchiveClassesAtExit={dump}"]
         quick.dump = dump
-    if any(character in str(archive) for character in " '\"\\"):
-        quick.java_options, quick.dump = [], None  # these would not survive Spark's own quoting
+        _remove_unused(cache)
 
 
 def _java() -> Path | None:
@@ -119,13 +124,14 @@ def _key(java: Path, home: Path) -> str:
 
 def _facts(java: Path, home: Path) -> Iterator[str]:
     for path in (java, java.parents[1] / "lib" / "server" / "libjvm.so"):
-        yield f"{path} {_stamp(path)}"
+        yield f"{path} {stamp(path)}"
     yield str(home)
-    yield from (f"{jar.name} {_stamp(jar)}" for jar in sorted((home / "jars").iterdir()))
+    yield from (f"{jar.name} {stamp(jar)}" for jar in sorted((home / "jars").iterdir()))
     yield from (f"{name}={os.environ.get(name, '')}" for name in _CLASS_PATH_SETTINGS)
 
 
-def _stamp(path: Path) -> str:
+def stamp(path: Path) -> str:
+    """What changes when a file does."""
     with contextlib.suppress(OSError):
         status = path.stat()
         return f"{status.st_size} {status.st_mtime_ns}"
@@ -134,7 +140,7 @@ def _stamp(path: Path) -> str:
 
 def _home_of_links(spark: Path, cache: Path) -> Path:
     """A directory of links to all of a Spark home except `python`; made beside and renamed."""
-    digest = hashlib.sha256(f"{spark} {_stamp(spark)}".encode()).hexdigest()[:16]
+    digest = hashlib.sha256(f"{spark} {stamp(spark)}".encode()).hexdigest()[:16]
     home = cache / f"spark-home-{digest}"
     if (home / "bin" / "spark-submit").exists() and (home / "jars").exists():
         return home
@@ -166,6 +172,14 @@ def _promote(dump: Path, archive: Path) -> None:
     else:
         dump.unlink()
     note.unlink(missing_ok=True)
+
+
+def _remove_unused(cache: Path) -> None:
+    """Archives are large: those of a JDK or a Spark that nobody has started for a month go."""
+    for archive in cache.glob("spark-*.jsa"):
+        if time.time() - archive.stat().st_mtime > _KEEP_SECONDS:
+            for path in cache.glob(f"{archive.stem}[.-]*"):
+                path.unlink(missing_ok=True)
 
 
 def _may_try(dump: Path) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -19,7 +20,7 @@ from coterie.spark.pipeline.compaction import compact
 from coterie.spark.pipeline.end_offsets import import_end_offsets
 from coterie.spark.pipeline.origin import ClusterOrigin, Origin, SegmentOrigin
 from coterie.spark.pipeline.progress import Progress
-from coterie.spark.pipeline.session import pipeline_session
+from coterie.spark.pipeline.session import Starting, pipeline_session
 from coterie.spark.pipeline.snapshot import snapshot
 from coterie.spark.pipeline.store import TableStore
 
@@ -46,7 +47,8 @@ class Steps:
         self.store = TableStore(out)
         self.progress = Progress(quiet=verbose)
         self._strict = strict
-        self._master, self._memory, self._verbose = master, driver_memory, verbose
+        self._start = partial(Starting, master=master, memory=driver_memory, verbose=verbose)
+        self._starting: Starting | None = None
         self._stack = ExitStack()
         self._spark: SparkSession | None = None
 
@@ -61,12 +63,17 @@ class Steps:
     ) -> None:
         self._stack.__exit__(kind, error, traceback)
 
+    def start_spark(self) -> Starting:
+        """Start it, without waiting: a JVM needs a second before it can be asked anything."""
+        if self._starting is None:
+            self._starting = self._start()
+            self._stack.callback(self._starting.cancel)
+        return self._starting
+
     @property
     def spark(self) -> SparkSession:
         if self._spark is None:
-            session = pipeline_session(
-                self.progress, master=self._master, memory=self._memory, verbose=self._verbose
-            )
+            session = pipeline_session(self.progress, self.start_spark())
             self._spark = self._stack.enter_context(session)
         return self._spark
 
@@ -91,6 +98,7 @@ class Steps:
         if isinstance(source, Path):
             origin = SegmentOrigin(source)
             origin.bounds()  # a directory without segments is told before Spark starts
+            self.start_spark()
             samples = import_end_offsets(self.store, source)
             if samples:
                 click.echo(f"end offsets: {samples:,} samples")

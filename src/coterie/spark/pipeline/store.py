@@ -36,7 +36,7 @@ from coterie.spark.pipeline.catalog import (
     sync,
 )
 
-__all__ = ["TableStore", "Transaction", "new_run_id"]
+__all__ = ["TableStore", "Transaction", "lock_of", "new_run_id"]
 
 _LOCK: Final = ".lock"
 _DAY: Final = re.compile(r"day=(\d{4}-\d{2}-\d{2})")
@@ -45,6 +45,11 @@ _DAY: Final = re.compile(r"day=(\d{4}-\d{2}-\d{2})")
 def new_run_id() -> str:
     """Names that sort by time and never meet."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+
+
+def lock_of(root: Path) -> Path:
+    """The file that a writer locks; the number of its process is in it."""
+    return root / _LOCK
 
 
 class TableStore:
@@ -97,7 +102,7 @@ class TableStore:
         """A transaction: what `commit` was not called for has never happened."""
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.root / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(lock_of(self.root), os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise CoterieError(f"cannot write to {self.root}: {error.strerror}") from None
         try:

@@ -1,0 +1,110 @@
+"""Sparks in processes of their own, as users have them: a standalone cluster, and jobs that are submitted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyspark
+
+from tests.kit import processes
+
+__all__ = ["SMALL", "SPARK", "SUBMIT", "Standalone", "environment", "wait_for"]
+
+SPARK = Path(pyspark.__file__).parent
+SUBMIT = str(SPARK / "bin" / "spark-submit")
+#: One compiler is enough for jobs that are short.
+SMALL = "-XX:TieredStopAtLevel=1"
+_PATIENCE_S = 300.0
+
+
+def environment(**more: str) -> dict[str, str]:
+    """What a user's shell has, without the session of the tests."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SPARK")}
+    return kept | {
+        "SPARK_HOME": os.environ.get("SPARK_HOME", str(SPARK)),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        # With a blank, which no option of a JVM survives: nobody spends half a minute on an archive.
+        "XDG_CACHE_HOME": str(Path(tempfile.gettempdir()) / "coterie tests"),
+        **more,
+    }
+
+
+class Standalone:
+    """A master and two workers, each a process of its own, on loopback."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.master = f"spark://127.0.0.1:{_free_port()}"
+
+    def start(self) -> None:
+        port = self.master.rpartition(":")[2]
+        self._spawn("deploy.master.Master", "--host", "127.0.0.1", "--port", port)
+        for number in (1, 2):
+            work = self._directory / f"worker-{number}"
+            arguments = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g"]
+            self._spawn("deploy.worker.Worker", *arguments, "--work-dir", str(work), self.master)
+
+    def _spawn(self, name: str, *arguments: str) -> None:
+        command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.{name}"]
+        port = ["--webui-port", str(_free_port())]
+        with (self._directory / f"{name}-{len(self._processes)}.log").open("wb") as log:
+            self._processes.append(
+                subprocess.Popen(
+                    processes.tethered([*command, *port, *arguments]),
+                    env=environment(SPARK_DAEMON_JAVA_OPTS=SMALL),
+                    cwd=self._directory,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            )
+
+    def executors(self) -> list[int]:
+        """Processes that run tasks for this cluster's workers: they run below its directory."""
+        return [
+            int(entry.name)
+            for entry in Path("/proc").iterdir()
+            if entry.name.isdigit() and _is_executor(entry, self._directory)
+        ]
+
+    def stop(self) -> None:
+        for process in self._processes:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _is_executor(entry: Path, directory: Path) -> bool:
+    try:
+        command = (entry / "cmdline").read_bytes()
+        return b"CoarseGrainedExecutorBackend" in command and (
+            entry / "cwd"
+        ).readlink().is_relative_to(directory)
+    except OSError:  # it has ended, or is another user's
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port: int = held.getsockname()[1]
+        return port
+
+
+def wait_for(condition: Callable[[], object], job: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not condition():
+        assert job.poll() is None, log.read_text()[-3000:]
+        assert time.monotonic() < deadline, log.read_text()[-3000:]
+        time.sleep(0.05)
