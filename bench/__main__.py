@@ -1,7 +1,7 @@
 """Measure and compare: `python -m bench [PART ...]`, or `--floor` for what no decoder could save.
 
-Prints a table and writes bench/results.json. A goal that is missed is a line of the table and no error,
-unless `--strict` is given.
+Prints a table and writes bench/results.json, unless `--only` names some measurements. A goal that is missed
+is a line of the table and no error, unless `--strict` is given.
 """
 
 from __future__ import annotations
@@ -34,25 +34,31 @@ def main(arguments: Sequence[str] | None = None, results_path: Path = RESULTS) -
     if unknown:
         print(f"no part is called {unknown[0]!r}; there are: {', '.join(PARTS)}", file=sys.stderr)
         return 2
-    results = run(options.parts or PARTS, rounds=options.rounds, tiny=options.tiny)
-    write_results(results, results_path)
+    parts = options.parts or PARTS
+    results = run(parts, rounds=options.rounds, tiny=options.tiny, only=options.only or ())
+    if not options.only:
+        write_results(results, results_path)
     missed = [result.name for result in results if not result.met]
     print(f"{len(results) - len(missed)} of {len(results)} goals met")
     return 1 if missed and options.strict else 0
 
 
-def run(parts: Sequence[str], *, rounds: int, tiny: bool) -> list[Result]:
-    """Measure, with a line of the table for each result as it comes."""
+def run(parts: Sequence[str], *, rounds: int, tiny: bool, only: Sequence[str] = ()) -> list[Result]:
+    """Measure, with a line of the table for each result as it comes; `only` has names of measurements."""
     # The peers' modules were compiled by pip when they were installed; ours, being editable, were not.
     compileall.compile_dir(Path(coterie.__file__).parent, quiet=2)
     print(f"ratio: how many times better we are than the peer; best of up to {rounds} rounds each")
     print(_LINE.format("name", "ours", "peer", "", "unit", "ratio", "goal", "met"))
-    results = []
+    results: list[Result] = []
     for part in parts:
         for measurement in load_part(part).measurements(tiny=tiny):
+            if only and measurement.name not in only:
+                continue
             result = measure(measurement, rounds=rounds)
             print(_line(result), flush=True)
             results.append(result)
+            if len(results) == len(only):  # what comes behind would only be prepared
+                return results
     return results
 
 
@@ -72,6 +78,12 @@ def _line(result: Result) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="NAME",
+        help="this measurement, for a look: no results are written",
+    )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a goal is missed")
     parser.add_argument("--floor", action="store_true", help="show what of our time is unavoidable")

@@ -173,6 +173,17 @@ def test_a_missed_goal_is_an_error_only_when_strict(
     assert main(["--rounds", "1", *flags], tmp_path / "results.json") == code
 
 
+def test_one_measurement_can_be_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "results.json"
+    name = next(load_part("protocol").measurements(tiny=True)).name
+    assert main(["--tiny", "--rounds", "1", "protocol", "--only", name], path) == 0
+    shown = capsys.readouterr().out
+    assert [line.split()[0] for line in shown.splitlines()[2:-1]] == [name]
+    assert not path.exists()
+
+
 def test_an_unknown_part_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "results.json"
     assert main(["nonsense"], path) == 2
