@@ -1,4 +1,4 @@
-"""The promises of the coordinator, as code that any test can hold a history against.
+"""The promises of the coordinator and its client, as code that any history can be held against.
 
     I1 no acknowledged commit is lost     I2 what was deleted stays deleted
     I3 no offset is made up               I4 the live state is what the log replays to
@@ -6,13 +6,22 @@
     I6 in a generation everybody sees the leader's assignment; in a consumer group no partition has two
        owners, and no member is ahead of its group
     I7 a parked request ends, exactly once and in time
+    I8 answers come in the order of the requests, with their correlation ids
+    I9 only expected errors: nothing fails that nobody has thought of
+    I10 bounded: memory, buffers and turns of the loop, and nothing is left after the end
+    I11 no secret in any output           I12 a partial answer is never presented as complete
 
-The others are held elsewhere: I8 (answers in order) by tests.kit.wire_client in every talk, I9 (only
-expected errors) by tests/property/test_hostile_bytes.py and the bystanders of tests/faults, I10 (bounded) by
-tests/faults and bench/scale.py, I11 (no secret) by tests.kit.secret_watch after every test, I12 (honesty) by
-tests/unit/client.
+tests.kit.invariant_watch holds all twelve after every test. Where each is found broken:
 
-A test feeds what it sent and what it was answered; a broken promise is an AssertionError that names it.
+    I1-I7, I9 tests.kit.shard_history, for every CoordinatorShard (tests.kit.coordinator_watch)
+    I1-I4, I7, I8, I10 tests.kit.server_watch, for every server in the process, with the bytes of its logs;
+        tests.kit.reloaded, for the directory of one that was killed
+    I9 also tests.kit.expected_errors and tests.kit.log_watch; decoders: tests/property/test_hostile_bytes.py
+    I10 also tests.kit.invariant_watch (memory) and bench/scale.py (time)
+    I11 tests.kit.secret_watch            I12 tests.kit.client_watch
+
+tests/unit/kit/test_invariant_watch.py breaks each of them. A test may hold more histories against what is
+here: it feeds what it sent and what it was answered. A broken promise is an AssertionError that names it.
 Time is a number that the test passes.
 """
 

@@ -6,7 +6,8 @@ What this is: wrappers around Cluster, GroupService and the server's Connection,
           broker or the next start finds is what was acknowledged before,
     I7    a request is answered once; a cluster that has stopped has no connection left that waits,
     I8    answers leave in the order of the requests, each with its request's correlation id,
-    I10   connections keep to their limits; a stopped cluster leaves no connection, task or thread behind.
+    I10   connections keep to their limits, and what one of them brings does not hold up the loop for long; a
+          stopped cluster leaves no connection, task or thread behind.
 Who calls it: tests.kit.invariant_watch, for every test.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+import time
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Final
@@ -35,6 +37,9 @@ __all__ = ["SERVERS", "OrderedSlots", "ServerWatch", "install"]
 
 #: Turns of a loop in which transports tell that they are closed.
 _TURNS: Final = 5
+#: What the bytes of one read may cost a server, in seconds of its thread's own work: not of a clock, for the
+#: machine has other things to do. Ten times what is promised, for a garbage collection may fall into it.
+_TURN_SECONDS: Final = 1.0
 #: How long a loop may take to get to a check, in seconds.
 _PATIENCE: Final = 60
 
@@ -168,6 +173,11 @@ class ServerWatch:
             if unsent > config.max_write_buffer_bytes:
                 self._broken.add(f"I10: {unsent} bytes wait for a client that does not read")
 
+    def check_turn(self, seconds: float) -> None:
+        """I10: how long one read of one client has kept all others waiting."""
+        if seconds > _TURN_SECONDS:
+            self._broken.add(f"I10: one read of one connection took {seconds:.1f} s of work")
+
     async def check_stopped(self, brokers: list[Broker]) -> None:
         """I10: nothing is left of it."""
         for _ in range(_TURNS):
@@ -290,7 +300,7 @@ def _watch_coordinators() -> None:
 
 
 def _watch_connections() -> None:
-    init, handle = Connection.__init__, Connection._handle
+    init, handle, received = Connection.__init__, Connection._handle, Connection.data_received
 
     @functools.wraps(init)
     def watched_init(self: Connection, broker: Broker) -> None:
@@ -306,5 +316,12 @@ def _watch_connections() -> None:
             slots.asked = None if bare else frame[4:8]
         handle(self, frame)
 
+    @functools.wraps(received)
+    def watched_received(self: Connection, data: bytes) -> None:
+        began = time.thread_time()
+        received(self, data)
+        SERVERS.check_turn(time.thread_time() - began)
+
     Connection.__init__ = watched_init  # type: ignore[method-assign]
+    Connection.data_received = watched_received  # type: ignore[method-assign]
     Connection._handle = watched_handle  # type: ignore[method-assign]

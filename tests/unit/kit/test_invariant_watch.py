@@ -288,6 +288,14 @@ def test_i10_more_memory_than_one_client_may_take(broken: BrokenPromises) -> Non
     assert broken.take() == ["I10: the test took 976 MiB of memory"]
 
 
+def test_i10_a_client_that_holds_up_the_loop(broken: BrokenPromises) -> None:
+    watch = ServerWatch(COORDINATORS, broken)
+    watch.check_turn(0.1)
+    assert broken.take() == []
+    watch.check_turn(1.5)
+    assert broken.take() == ["I10: one read of one connection took 1.5 s of work"]
+
+
 def test_i11_a_secret_in_what_a_test_prints() -> None:
     sections = [("Captured stdout call", f"password=p{MARKER}"), ("Captured log call", "none")]
     assert leaks(sections, "call") == ["Captured stdout call"]
