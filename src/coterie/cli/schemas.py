@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from typing import Any, Final
 
@@ -34,7 +35,6 @@ LISTINGS: Final[tuple[Listing[Any], ...]] = (
     acls.ACLS,
     context.CONTEXTS,
     context.SETTINGS,
-    acls.ACLS,
 )
 
 _DOCUMENTS: Final[dict[str, type[msgspec.Struct]]] = {"plan": Plan, "offsets-file": SavedOffsets}
@@ -45,6 +45,9 @@ def published() -> dict[str, dict[str, Any]]:
     found = {each.name: each.json_schema() for each in LISTINGS}
     for name, kind in _DOCUMENTS.items():
         schema = msgspec.json.schema(kind)
+        for part in schema["$defs"].values():
+            # A docstring's indentation is in it up to Python 3.12.
+            part["description"] = inspect.cleandoc(part.get("description", ""))
         draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
         found[name] = draft | {"title": f"coterie: {name}"} | schema
     return found
