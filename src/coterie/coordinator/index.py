@@ -39,7 +39,10 @@ class GroupIndex:
 
     def place(self, group: Indexed) -> None:
         """Put a group where it now belongs."""
-        bucket = self._buckets.setdefault((group.type, group.state), {})
+        where = (group.type, group.state)
+        bucket = self._buckets.get(where)
+        if bucket is None:
+            bucket = self._buckets[where] = {}
         if group.bucket is not bucket:
             if group.bucket is not None:
                 del group.bucket[group.group_id]

@@ -6,7 +6,7 @@ Messages are imported when they are first asked for, so that a program pays for 
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import cache, lru_cache
+from functools import cache
 from importlib import import_module
 from typing import Self
 
@@ -109,7 +109,6 @@ class ApiKey(IntEnum):
         return 1 if _is_flexible(self, version) else 0
 
 
-@lru_cache(maxsize=1024)  # a bound, since versions come from outside
 def _is_flexible(api: ApiKey, version: int) -> bool:
     return version in api.request.__flexible__
 

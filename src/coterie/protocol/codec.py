@@ -82,9 +82,9 @@ def _decode_carefully(
     return result
 
 
-def encode(message: Message, version: int) -> bytes:
-    """The bytes of a message in one version."""
-    return _encode(_encoder(type(message), version, ""), message, version)
+def encode(message: Message, version: int, *, before: bytes = b"") -> bytes:
+    """The bytes of a message in one version, behind others that belong before them."""
+    return _encode(_encoder(type(message), version, ""), message, version, before)
 
 
 def encode_element(element: Struct, of: type[Message], version: int) -> bytes:
@@ -100,8 +100,8 @@ def encode_with_elements(
     return _encode(_encoder(type(message), version, field), filled, version)
 
 
-def _encode(compiled: Compiled, value: Struct, version: int) -> bytes:
-    pieces: list[bytes] = []
+def _encode(compiled: Compiled, value: Struct, version: int, before: bytes = b"") -> bytes:
+    pieces = [before]
     try:
         compiled.call(value, pieces)
     except (struct.error, AttributeError, TypeError, UnicodeEncodeError) as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from coterie.errors import ProtocolError
@@ -45,6 +46,10 @@ _RESPONSE_START: Final = struct.Struct(">ii")
 _RESPONSE_START_TAGGED: Final = struct.Struct(">iiB")
 #: API key, version, correlation id, and the length of the client id.
 _REQUEST_START: Final = struct.Struct(">hhih")
+
+#: Asked for every request; a bound, since versions come from outside.
+_request_header_version = lru_cache(maxsize=1024)(ApiKey.request_header_version)
+_response_header_version = lru_cache(maxsize=1024)(ApiKey.response_header_version)
 
 #: First bytes of other protocols, which as a size would be absurd (KIP-498 found 352,518,912 in logs).
 _STRANGERS: Final = {
@@ -205,7 +210,7 @@ def encode_request(
         correlation_id=correlation_id,
         client_id=client_id,
     )
-    return frame(encode(header, api.request_header_version(version)) + encode(request, version))
+    return frame(encode(header, _request_header_version(api, version)) + encode(request, version))
 
 
 def decode_request_header(data: bytes) -> tuple[ApiKey, RequestHeader, int]:
@@ -227,7 +232,7 @@ def decode_request_header(data: bytes) -> tuple[ApiKey, RequestHeader, int]:
             field="request_api_key",
             offset=0,
         )
-    header_version = api.request_header_version(version)
+    header_version = _request_header_version(api, version)
     # The header that nearly all clients send has an ASCII client id and no tagged fields; read here it
     # takes a third of the time of the codec, which knows all cases.
     at = _REQUEST_START.size + length
@@ -263,14 +268,14 @@ def encode_response(response: Response, version: int, *, correlation_id: int) ->
 
 def frame_response(api: ApiKey, body: bytes, version: int, *, correlation_id: int) -> bytes:
     """A whole frame around a response that is bytes already."""
-    if api.response_header_version(version):
+    if _response_header_version(api, version):
         return _RESPONSE_START_TAGGED.pack(len(body) + 5, correlation_id, 0) + body
     return _RESPONSE_START.pack(len(body) + 4, correlation_id) + body
 
 
 def decode_response(api: ApiKey, version: int, data: bytes) -> tuple[int, Response]:
     """The correlation id and the response in a frame."""
-    header, at = decode_prefix(ResponseHeader, data, api.response_header_version(version))
+    header, at = decode_prefix(ResponseHeader, data, _response_header_version(api, version))
     response, _ = decode_prefix(api.response, data, version, offset=at)
     return header.correlation_id, response
 

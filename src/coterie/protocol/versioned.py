@@ -33,7 +33,7 @@ def leading_number(data: bytes) -> int | None:
 
 def encode_versioned(message: Message, version: int) -> bytes:
     """The version, then the message."""
-    return version.to_bytes(2, "big") + encode(message, version)
+    return encode(message, version, before=version.to_bytes(2, "big"))
 
 
 def decode_versioned(cls: type[M], data: bytes, *, newer: bool = False) -> M | Undecoded:

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Protocol, TypeVar
 
 from coterie.protocol.records import RecordBatch
 from coterie.storage.config import Durability
@@ -68,6 +71,50 @@ class CommitRound:
             callback(error)
 
 
+class _Worker:
+    """A thread that does one thing after the other, and tells the event loop what came of each.
+
+    An executor would do, but hands over futures, and that costs as much again as the wake-ups do.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._jobs: SimpleQueue[tuple[Callable[[], Any], Callable[[Any], object]] | None] = (
+            SimpleQueue()
+        )
+        # A process that ends without `stop` does not wait for it.
+        self._thread = Thread(target=self._run, name="coterie-commit", daemon=True)
+        self._thread.start()
+
+    def do(self, work: Callable[[], T], done: Callable[[T], object]) -> None:
+        """Do some work, which may not raise, and call `done` in the event loop."""
+        self._jobs.put((work, done))
+
+    async def ask(self, work: Callable[[], T]) -> T:
+        """What some work gives, or raises."""
+        answer: asyncio.Future[T] = self._loop.create_future()
+
+        def guarded() -> Callable[[], None]:
+            try:
+                return partial(answer.set_result, work())
+            except BaseException as error:  # noqa: BLE001 - raised again where it is awaited
+                return partial(answer.set_exception, error)
+
+        self.do(guarded, lambda settle: None if answer.done() else settle())
+        return await answer
+
+    def stop(self) -> None:
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            work, done = job
+            result = work()
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+                self._loop.call_soon_threadsafe(done, result)
+
+
 class Committer:
     """Stages batches and drives rounds. After `StorageBroken` nothing is ever acknowledged again."""
 
@@ -89,11 +136,7 @@ class Committer:
         self._gatherers: list[Gatherer] = []
         self._loop = asyncio.get_running_loop()
         # Without a sync a write is a copy into the page cache: not worth a thread's round trip.
-        self._executor = (
-            ThreadPoolExecutor(1, thread_name_prefix="coterie-commit")
-            if durability is Durability.FSYNC
-            else None
-        )
+        self._worker = _Worker(self._loop) if durability is Durability.FSYNC else None
 
     def stage(
         self, log: PartitionLog, batch: bytes, leader_epoch: int, header: RecordBatch | None
@@ -136,12 +179,11 @@ class Committer:
         if sealed is None:
             return
         self._under_way, self._open = self._open, CommitRound()
-        if self._executor is None:
+        if self._worker is None:
             self._finish(sealed, self._write(sealed))
         else:
             late = self._loop.call_later(self._timeout, self._late)
-            future = self._loop.run_in_executor(self._executor, self._write, sealed)
-            future.add_done_callback(lambda done: self._written(sealed, done.result(), late))
+            self._worker.do(partial(self._write, sealed), partial(self._written, sealed, late))
 
     def _stage_gathered(self) -> StorageError | None:
         self._kicked = True  # what is staged here goes with this round
@@ -161,7 +203,7 @@ class Committer:
                 round_.give_up(error)
 
     def _written(
-        self, sealed: SealedRound, error: StorageError | None, late: asyncio.TimerHandle
+        self, sealed: SealedRound, late: asyncio.TimerHandle, error: StorageError | None
     ) -> None:
         late.cancel()
         self._finish(sealed, error)
@@ -171,6 +213,8 @@ class Committer:
             self.directory.write(sealed)
         except StorageError as error:
             return error
+        except Exception as error:  # noqa: BLE001 - whatever it is, what the disk holds is unknown
+            return StorageBroken(f"{self.directory.root}: {error!r}")
         return None
 
     def _finish(self, sealed: SealedRound, error: StorageError | None) -> None:
@@ -199,9 +243,7 @@ class Committer:
 
     async def in_worker(self, work: Callable[[], T]) -> T:
         """Run slow work of the directory where rounds are written: between two of them."""
-        if self._executor is None:
-            return work()
-        return await self._loop.run_in_executor(self._executor, work)
+        return work() if self._worker is None else await self._worker.ask(work)
 
     async def drain(self) -> None:
         """Wait until nothing is staged or being written."""
@@ -212,6 +254,6 @@ class Committer:
 
     async def close(self) -> None:
         await self.drain()
-        if self._executor is not None:
-            self._executor.shutdown(wait=True)
+        if self._worker is not None:
+            self._worker.stop()
         self.directory.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from coterie.protocol.api import ApiKey
 
@@ -25,24 +25,17 @@ class Fault:
     match: str = ""
 
 
-@dataclass(slots=True)
-class Faults:
-    """The faults of one broker, by API."""
+class Faults(dict[ApiKey, list[Fault]]):
+    """The faults of one broker, by API; most brokers have none, and each request asks."""
 
-    _by_api: dict[ApiKey, list[Fault]] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self._by_api)
+    __slots__ = ()
 
     def add(self, api: ApiKey, fault: Fault) -> None:
-        self._by_api.setdefault(api, []).append(fault)
-
-    def clear(self) -> None:
-        self._by_api.clear()
+        self.setdefault(api, []).append(fault)
 
     def take(self, api: ApiKey, request: object) -> Fault | None:
         """The fault that strikes this request, if any; used up where it is counted."""
-        for fault in self._by_api.get(api, ()):
+        for fault in self.get(api, ()):
             if fault.match and fault.match not in repr(request):
                 continue
             if fault.times is not None:
@@ -53,8 +46,8 @@ class Faults:
         return None
 
     def _remove(self, api: ApiKey, fault: Fault) -> None:
-        rest = [each for each in self._by_api[api] if each is not fault]
+        rest = [each for each in self[api] if each is not fault]
         if rest:
-            self._by_api[api] = rest
+            self[api] = rest
         else:
-            del self._by_api[api]
+            del self[api]

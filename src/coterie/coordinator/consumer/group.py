@@ -184,8 +184,10 @@ class ConsumerGroup:
         # A tombstone comes only with the end of the group.
         self.target_epoch = value.assignment_epoch if value is not None else _FIRST_EPOCH
         self.target_timestamp = value.assignment_timestamp if value is not None else 0
-        members = self.members.values()
-        self._settled = sum([each.is_reconciled_to(self.target_epoch) for each in members])
+        epoch, members = self.target_epoch, self.members.values()
+        self._settled = sum(
+            [each.epoch == epoch and each.is_reconciled_to(epoch) for each in members]
+        )
         return True
 
     def _apply_target(

@@ -30,6 +30,7 @@ JOINING: Final = 0
 LEAVING: Final = -1
 LEAVING_FOR_NOW: Final = -2
 
+_STABLE: Final = MemberState.STABLE
 _NOTHING_YET: Final = ConsumerGroupMemberMetadataValue(
     instance_id=None,
     rack_id=None,
@@ -77,7 +78,7 @@ class Member(msgspec.Struct, frozen=True):
 
     def is_reconciled_to(self, epoch: int) -> bool:
         """Whether it owns exactly what the target of this epoch has for it."""
-        return self.state == MemberState.STABLE and self.epoch == epoch
+        return self.epoch == epoch and self.state == _STABLE
 
     def owns_the_same_as(self, other: Member) -> bool:
         return (

@@ -8,6 +8,7 @@ Each step adds its records to those before. Called by coterie.coordinator.consum
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -28,8 +29,13 @@ from coterie.coordinator.consumer.target import Change, may_assign, new_target
 from coterie.coordinator.outcome import Record, RequestContext, Step, TopicView
 from coterie.coordinator.phases import MemberSubject, Reason
 from coterie.protocol.group_records.consumer import ConsumerGroupPartitionMetadataKey
+from coterie.protocol.types import Uuid
 
 __all__ = ["Progress", "Target"]
+
+
+#: Different subscriptions that are remembered; most shards have fewer.
+_KNOWN_SUBSCRIPTIONS: Final = 1_000
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
@@ -42,12 +48,15 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 class Progress:
     """Takes members of consumer groups one step further."""
 
-    __slots__ = ("_config", "_deadlines", "regexes")
+    __slots__ = ("_config", "_deadlines", "_known", "_known_version", "regexes")
 
     def __init__(self, config: GroupConfig, deadlines: Deadlines) -> None:
         self._config = config
         self._deadlines = deadlines
         self.regexes = Regexes(config, deadlines)
+        #: Names that members subscribe to, with those of the topics that exist in this version.
+        self._known: dict[tuple[str, ...], tuple[Uuid, ...]] = {}
+        self._known_version = -1
 
     def note_metadata(self, group: ConsumerGroup, change: Change, step: Step) -> bool:
         """Write down a member that is new or has changed; whether it subscribes to other names now."""
@@ -109,11 +118,10 @@ class Progress:
         """One step towards the target; a member that has to give something up gets time for it."""
         if not subscription_changed and member.is_reconciled_to(target.epoch):
             return member
-        names = subscribed_names(group, member)
         course = Course(
             target.epoch,
             target.partitions,
-            subscribed_topics(names, context.topics),
+            self._topics(subscribed_names(group, member), context.topics),
             group.owners,
             reported,
             subscription_changed,
@@ -125,6 +133,16 @@ class Progress:
         if after.classic is None:
             self.limit(group.group_id, after, context.monotonic)
         return after
+
+    def _topics(self, names: tuple[str, ...], topics: TopicView) -> tuple[Uuid, ...]:
+        """Those of the topics that exist; members of a group mostly subscribe to the same."""
+        if self._known_version != topics.version or len(self._known) > _KNOWN_SUBSCRIPTIONS:
+            self._known.clear()
+            self._known_version = topics.version
+        known = self._known.get(names)
+        if known is None:
+            known = self._known[names] = subscribed_topics(names, topics)
+        return known
 
     def limit(self, group_id: str, member: Member, monotonic: float) -> None:
         """A member that has to let go of partitions has its rebalance timeout for it."""

@@ -61,11 +61,12 @@ def new_target(
     """A target for an epoch: records of what is new in it, and the part of the member that changed."""
     spec = _spec(group, change, topics, homogeneous=homogeneous)
     assigned = ASSIGNORS[preferred_assignor(group, change)](spec)
-    records = [
-        target_record(group.group_id, member_id, assigned.get(member_id, _NOTHING))
-        for member_id in spec.members
-        if assigned.get(member_id, _NOTHING) != group.target.get(member_id)
-    ]
+    before = group.target
+    records: list[Record] = []
+    for member_id in spec.members:
+        mine, former = assigned.get(member_id, _NOTHING), before.get(member_id)
+        if mine is not former and mine != former:
+            records.append(target_record(group.group_id, member_id, mine))
     records.append(target_metadata_record(group.group_id, epoch, now_ms))
     return records, assigned.get(change.new.member_id, _NOTHING)
 

@@ -31,7 +31,7 @@ from coterie.protocol.records.record import (
     decode_record,
     encode_record,
 )
-from coterie.protocol.records.varint import encode_varint
+from coterie.protocol.records.varint import VARINTS, encode_varint
 
 __all__ = [
     "BATCH_OVERHEAD",
@@ -272,14 +272,19 @@ def encode_plain_batch(
     their cost.
     """
     packed: list[bytes] = []
+    ready, most = VARINTS, len(VARINTS)
     for delta, (key, value) in enumerate(records):
-        body = b"\0\0%b%b%b%b\0" % (
-            encode_varint(delta),
-            encode_varint(len(key)),
-            key,
-            b"\1" if value is None else encode_varint(len(value)) + value,
-        )
-        packed.append(encode_varint(len(body)))
+        size = len(key)
+        head = ready[size] if size < most else encode_varint(size)
+        number = ready[delta] if delta < most else encode_varint(delta)
+        if value is None:
+            body = b"\0\0%b%b%b\1\0" % (number, head, key)
+        else:
+            size = len(value)
+            length = ready[size] if size < most else encode_varint(size)
+            body = b"\0\0%b%b%b%b%b\0" % (number, head, key, length, value)
+        size = len(body)
+        packed.append(ready[size] if size < most else encode_varint(size))
         packed.append(body)
     batch = RecordBatch(
         like.base_offset,

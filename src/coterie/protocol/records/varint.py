@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from coterie.errors import RecordBatchError
 
-__all__ = ["encode_varint", "read_varint", "read_varlong"]
+__all__ = ["VARINTS", "encode_varint", "read_varint", "read_varlong"]
 
 # Most lengths and deltas of real records fit one byte.
 _ONE_BYTE = tuple(bytes((value,)) for value in range(128))
@@ -28,6 +28,10 @@ def encode_varint(value: int) -> bytes:
         rest >>= 7
     out.append(rest)
     return bytes(out)
+
+
+#: The varints of small numbers, ready made: for whoever writes many.
+VARINTS = tuple(encode_varint(value) for value in range(1024))
 
 
 def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from coterie.coordinator.outcome import Outcome
 from coterie.error_codes import ErrorCode
@@ -149,47 +149,31 @@ def offset_fetch(broker: Broker, call: Call, request: OffsetFetchRequest) -> Res
     """OffsetFetch 1-10: one group, or from version 8 many (KIP-709)."""
     if call.version < _MANY_GROUPS_FROM:
         return broker.groups.handle(call, request.group_id)
-    if call.guard is not None:
-        _offset_fetch_guarded(broker, call, request)
-        return None
-    found: list[bytes] = []
+    # Where not everybody may see every topic, no bytes are sent that were made for another.
+    guarded = call.guard is not None
+    found: list[Any] = []
     asked: list[HostedShard] = []
     for group in request.groups:
         hosted = broker.groups.find(group.group_id)
         if isinstance(hosted, ErrorCode):
             refused = OffsetFetchResponseGroup(group_id=group.group_id, error_code=hosted)
-            found.append(encode_element(refused, OffsetFetchResponse, call.version))
+            found.append(
+                refused if guarded else encode_element(refused, OffsetFetchResponse, call.version)
+            )
             continue
         asked.append(hosted)
+        fetch = hosted.shard.fetch_offsets if guarded else hosted.shard.fetch_encoded
         found.append(
-            hosted.shard.fetch_encoded(
+            fetch(
                 group,
                 call.version,
                 require_stable=request.require_stable,
                 topics=broker.cluster.metadata,
             )
         )
-    body = encode_with_elements(_NO_OFFSETS, call.version, "groups", found)
-    broker.groups.answer_encoded(call, asked, call.frame(body))
+    if guarded:
+        broker.groups.answer_reads(call, asked, OffsetFetchResponse(groups=tuple(found)))
+    else:
+        body = encode_with_elements(_NO_OFFSETS, call.version, "groups", found)
+        broker.groups.answer_encoded(call, asked, call.frame(body))
     return None
-
-
-def _offset_fetch_guarded(broker: Broker, call: Call, request: OffsetFetchRequest) -> None:
-    """The same where not everybody may see every topic: no bytes that were made for another."""
-    groups: list[OffsetFetchResponseGroup] = []
-    asked: list[HostedShard] = []
-    for group in request.groups:
-        hosted = broker.groups.find(group.group_id)
-        if isinstance(hosted, ErrorCode):
-            groups.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=hosted))
-            continue
-        asked.append(hosted)
-        groups.append(
-            hosted.shard.fetch_offsets(
-                group,
-                call.version,
-                require_stable=request.require_stable,
-                topics=broker.cluster.metadata,
-            )
-        )
-    broker.groups.answer_reads(call, asked, OffsetFetchResponse(groups=tuple(groups)))
