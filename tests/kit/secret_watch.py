@@ -19,6 +19,7 @@ MARKER = "-" + "hush"
 _PRIVATE_KEY = "PRIVATE KEY" + "-----"
 #: What is written to be read; properties, users and keys that tests make for a program are not among it.
 _READABLE = {".html", ".json", ".jsonl", ".log", ".out", ".txt", ".csv", ".yaml", ".md"}
+_OUTPUTS = {"stdout", "stderr"}  # so Spark calls what its executors say
 
 
 def _tells(text: str) -> bool:
@@ -35,7 +36,7 @@ def leaky_files(directory: Path) -> list[str]:
     return [
         str(path)
         for path in directory.rglob("*")
-        if path.suffix in _READABLE
+        if (path.suffix in _READABLE or path.name in _OUTPUTS)
         and path.is_file()
         and _tells(path.read_text(encoding="utf-8", errors="replace"))
     ]
