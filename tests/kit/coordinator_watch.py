@@ -39,7 +39,7 @@ class CoordinatorWatch:
 
     def born(self, shard: CoordinatorShard) -> None:
         while len(self._own) >= _MOST:
-            self._let_go(self._own.pop(next(iter(self._own))), at_once=True)
+            self._let_go(self._own.pop(next(iter(self._own))))
         self._own[id(shard)] = ShardHistory(shard, [])
 
     def history(self, shard: CoordinatorShard) -> ShardHistory:
@@ -75,13 +75,13 @@ class CoordinatorWatch:
         """The test is over, and with it its shards."""
         own, self._own = self._own, {}
         for history in own.values():
-            self._let_go(history, at_once=False)
+            self._let_go(history)
         # Those that were made to look at a log, just now.
         self._own.clear()
 
-    def _let_go(self, history: ShardHistory, *, at_once: bool) -> None:
+    def _let_go(self, history: ShardHistory) -> None:
         if history.served:
-            self._tell(history.check, at_once=at_once)
+            self._tell(history.check, at_once=False)
 
 
 COORDINATORS = CoordinatorWatch(BROKEN)

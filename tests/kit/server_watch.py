@@ -31,7 +31,7 @@ from coterie.server.slots import Slot, Slots
 from coterie.storage.files import OsFileSystem
 from tests.kit.broken_promises import BROKEN, BrokenPromises
 from tests.kit.coordinator_watch import COORDINATORS, CoordinatorWatch
-from tests.kit.invariants import CommitLedger
+from tests.kit.shard_history import ShardHistory
 
 __all__ = ["SERVERS", "OrderedSlots", "ServerWatch", "install"]
 
@@ -105,9 +105,9 @@ class ServerWatch:
         self._coordinators = coordinators
         self._broken = broken
         self.running: set[Cluster] = set()
-        #: What was acknowledged of a log by a coordinator that is gone. With the log's file system, which
-        #: stays alive by it, and so does its id.
-        self._promised: dict[tuple[int, str], tuple[Any, CommitLedger]] = {}
+        #: The coordinators before, by their logs. With the log's file system, which stays alive by it, and so
+        #: does its id.
+        self._before: dict[tuple[int, str], tuple[Any, ShardHistory]] = {}
         #: Threads that were left, each told once.
         self._left: set[threading.Thread] = set()
 
@@ -115,9 +115,9 @@ class ServerWatch:
 
     def loaded(self, hosted: HostedShard) -> None:
         """Another coordinator has had this log before: what it has acknowledged has to be there."""
-        _, ledger = self._promised.pop(_log(hosted), (None, None))
+        _, before = self._before.pop(_log(hosted), (None, None))
         try:
-            self._coordinators.history(hosted.shard).look(ledger)
+            self._coordinators.history(hosted.shard).look(before)
         except AssertionError as error:
             self._broken.add(f"{error}, after {hosted.partition.log.directory.name} was loaded")
 
@@ -126,7 +126,7 @@ class ServerWatch:
         if hosted.loaded and not history.abandoned:
             history.look()
             fs = hosted.partition.committer.directory._fs
-            self._promised[_log(hosted)] = (fs, history.ledger)
+            self._before[_log(hosted)] = (fs, history)
 
     async def check_log(self, hosted: HostedShard) -> None:
         """I4 with the bytes of the log, and I1 to I3 with what a restart would make of them."""
@@ -202,7 +202,7 @@ class ServerWatch:
                 continue
             work = self.check_running(cluster)
             asyncio.run_coroutine_threadsafe(work, loop).result(_PATIENCE)
-        self._promised.clear()
+        self._before.clear()
         if not self.running:
             left = {each for each in threading.enumerate() if "coterie-commit" in each.name}
             if left - self._left:

@@ -96,6 +96,8 @@ class ShardHistory:
         #: Whether an outcome was not written: the shard is of no use any more.
         self.abandoned = False
         self._fencing = Fencing()
+        #: Of what was written only: a restart forgets a generation that nobody was assigned in.
+        self._written = Fencing()
         self._parking = Parking()
         #: The assignments of the newest generation of each classic group, as they were written.
         self._assignments: dict[str, tuple[int, dict[str, bytes]]] = {}
@@ -130,30 +132,38 @@ class ShardHistory:
         for each in promised:
             each()
 
-    def look(self, ledger: CommitLedger | None = None) -> None:
+    def look(self, before: ShardHistory | None = None) -> None:
         """Learn what the log says, where it says something that no answer has told.
 
-        A ledger of an earlier shard of the same log is held against it, and kept.
+        The promises of the shard that has had the same log before are held against it, and kept.
         """
         if not self._news:
             return
         self._news = False
-        if ledger is not None:
-            ledger.check(offsets_of(self.shard))
-            self.ledger = ledger
+        if before is not None:
+            before.ledger.check(offsets_of(self.shard))
+            self.ledger, self._written = before.ledger, before._written
         else:
             self._learn_offsets()
         for group in self.shard._state.groups.values():
             if isinstance(group, ConsumerGroup):
-                self._fencing.restarted(group.group_id, group.epoch)
+                self._learn_generation(group.group_id, group.epoch, before)
             elif isinstance(group, ClassicGroup):
-                self._fencing.restarted(group.group_id, group.membership().generation)
+                self._learn_generation(group.group_id, group.membership().generation, before)
                 if group.value is not None:
                     self._learn_assignments(group.group_id, group.value)
                     for member in group.value.members:
                         self._learn_patience(
                             group.group_id, member.session_timeout, member.rebalance_timeout
                         )
+
+    def _learn_generation(
+        self, group_id: str, generation: int, before: ShardHistory | None
+    ) -> None:
+        self._fencing.restarted(group_id, generation)
+        if before is not None:
+            self._written.seen(group_id, generation)
+        self._written.restarted(group_id, generation)
 
     def _learn_offsets(self) -> None:
         self.ledger = ledger = CommitLedger()
@@ -283,15 +293,19 @@ class ShardHistory:
             else:
                 continue
             if isinstance(value, GroupMetadataValue):
-                self._fencing.seen(group_id, value.generation)
+                self._check_written(group_id, value.generation)
                 self._learn_assignments(group_id, value)
             elif isinstance(value, ConsumerGroupMetadataValue):
-                self._fencing.seen(group_id, value.epoch)
+                self._check_written(group_id, value.epoch)
             elif self._is_empty(group_id):
                 self._forget_generations(group_id)
             (gone.add if value is None else gone.discard)(group_id)
         for group_id in gone:
             self._forget_generations(group_id)
+
+    def _check_written(self, group_id: str, generation: int) -> None:
+        self._fencing.seen(group_id, generation)
+        self._written.seen(group_id, generation)
 
     def _is_empty(self, group_id: str) -> bool:
         group = self.shard._state.groups.get(group_id)
@@ -299,6 +313,7 @@ class ShardHistory:
 
     def _forget_generations(self, group_id: str) -> None:
         self._fencing.forget(group_id)
+        self._written.forget(group_id)
         self._assignments.pop(group_id, None)
 
     # Answers

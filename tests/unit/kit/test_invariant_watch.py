@@ -81,11 +81,11 @@ def test_i1_a_commit_that_is_lost(driver: Driver) -> None:
 @on_purpose
 def test_i1_a_commit_that_the_next_coordinator_does_not_find(driver: Driver) -> None:
     driver.commit(7)
-    promised = history(driver).ledger
+    before = history(driver)
     driver.log.clear()
     driver.restart()
     with pytest.raises(AssertionError, match=r"I1: .* committed as 7 and is gone"):
-        history(driver).look(promised)
+        history(driver).look(before)
 
 
 @on_purpose
@@ -136,6 +136,18 @@ def test_i5_a_commit_of_an_old_generation(driver: Driver, monkeypatch: pytest.Mo
     monkeypatch.setattr(COORDINATORS, "_broken", BrokenPromises())
     with pytest.raises(AssertionError, match=r"I5: group is in 2 and let 1 act"):
         driver.commit_as(member)
+
+
+@on_purpose
+def test_i5_a_generation_that_a_restart_has_lost(driver: Driver) -> None:
+    driver.form()
+    written = len(driver.log)
+    driver.form()
+    before = history(driver)
+    del driver.log[written:]
+    driver.restart()
+    with pytest.raises(AssertionError, match=r"I5: group went from 2 back to 1"):
+        history(driver).look(before)
 
 
 @on_purpose
