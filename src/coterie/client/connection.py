@@ -190,7 +190,9 @@ class Connection(asyncio.BufferedProtocol):
             self.close(error)
 
     def _receive(self, frame: bytes) -> None:
-        _, response = self._in_flight.receive(frame)
+        # Records stay where they are: as slices of a view they are not copied.
+        fetched = self._waiting and type(self._waiting[0].request).__key__ == ApiKey.FETCH
+        _, response = self._in_flight.receive(memoryview(frame) if fetched else frame)
         waiting = self._waiting.popleft()
         self._welcome = self._welcome or not isinstance(waiting.request, ApiVersionsRequest)
         throttle_ms = getattr(response, "throttle_time_ms", 0)

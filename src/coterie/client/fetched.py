@@ -12,6 +12,7 @@ from coterie.client.results import TopicPartition
 if TYPE_CHECKING:
     from coterie.protocol.messages.data import AbortedTransaction
     from coterie.protocol.records.columns import RecordColumns
+    from coterie.protocol.records.compression import Buffer
 
 __all__ = ["Budget", "Cut", "FetchedRecords", "cut"]
 
@@ -32,7 +33,8 @@ class FetchedRecords(NamedTuple):
     partition: TopicPartition
     start: int
     stop: int
-    records: bytes
+    #: A view of the answer that brought them; `bytes(...)` of it is a copy.
+    records: Buffer
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
@@ -83,7 +85,7 @@ class Cut(NamedTuple):
     places: Sequence[int] = ()
 
 
-def cut(records: bytes, position: int, end: int, budget: Budget) -> Cut:
+def cut(records: Buffer, position: int, end: int, budget: Budget) -> Cut:
     """The whole batches before `end` and within the budget.
 
     A broker may send half a batch last; that stays away. RecordBatchError if a batch cannot be one.
@@ -108,7 +110,7 @@ def cut(records: bytes, position: int, end: int, budget: Budget) -> Cut:
     return Cut(at, position)
 
 
-def _whole(records: bytes, position: int, end: int) -> Cut | None:
+def _whole(records: Buffer, position: int, end: int) -> Cut | None:
     """The same where all that came is wanted, which is ordinary: only lengths are looked at.
 
     None if it is not so, or if anything is odd.
@@ -135,7 +137,7 @@ def _whole(records: bytes, position: int, end: int) -> Cut | None:
     return Cut(at, behind, places) if magic == _MAGIC and position < behind <= end else None
 
 
-def _half(records: bytes, at: int) -> bool:
+def _half(records: Buffer, at: int) -> bool:
     """Whether a batch is not all there; RecordBatchError says what else is wrong with it."""
     from coterie.protocol.records.batch import batch_end  # noqa: PLC0415 - see above
 

@@ -53,9 +53,14 @@ def decode(
 
 
 def decode_prefix(
-    cls: type[M], data: bytes, version: int, *, offset: int = 0, max_elements: int | None = None
+    cls: type[M],
+    data: bytes | memoryview,
+    version: int,
+    *,
+    offset: int = 0,
+    max_elements: int | None = None,
 ) -> tuple[M, int]:
-    """The message that begins at `offset`, and the offset behind it."""
+    """The message that begins at `offset`, and the offset behind it; bytes in it are slices of the data."""
     compiled, budget = _decoder(cls, version)
     if max_elements is None:
         max_elements = budget
@@ -67,7 +72,7 @@ def decode_prefix(
 
 
 def _decode_carefully(
-    cls: type[M], data: bytes, version: int, offset: int, max_elements: int
+    cls: type[M], data: bytes | memoryview, version: int, offset: int, max_elements: int
 ) -> tuple[M, int]:
     compiled = _careful_decoder(cls, version)
     try:

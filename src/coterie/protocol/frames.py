@@ -273,11 +273,18 @@ def frame_response(api: ApiKey, body: bytes, version: int, *, correlation_id: in
     return _RESPONSE_START.pack(len(body) + 4, correlation_id) + body
 
 
-def decode_response(api: ApiKey, version: int, data: bytes) -> tuple[int, Response]:
+def decode_response(api: ApiKey, version: int, data: bytes | memoryview) -> tuple[int, Response]:
     """The correlation id and the response in a frame."""
-    header, at = decode_prefix(ResponseHeader, data, _response_header_version(api, version))
+    tagged = _response_header_version(api, version)
+    at = _SIZE.size + tagged
+    if len(data) >= at and not (tagged and data[_SIZE.size]):
+        # Of a header without tagged fields there is only this; the codec would look at the whole frame.
+        correlation_id: int = _SIZE.unpack_from(data)[0]
+    else:
+        header, at = decode_prefix(ResponseHeader, data, tagged)
+        correlation_id = header.correlation_id
     response, _ = decode_prefix(api.response, data, version, offset=at)
-    return header.correlation_id, response
+    return correlation_id, response
 
 
 class _Pending(NamedTuple):
@@ -307,8 +314,11 @@ class InFlight:
         self._pending.append(_Pending(correlation_id, ApiKey(type(request).__key__), version))
         return correlation_id, data
 
-    def receive(self, data: bytes) -> tuple[int, Response]:
-        """The answer in a frame. After a ProtocolError the connection is of no further use."""
+    def receive(self, data: bytes | memoryview) -> tuple[int, Response]:
+        """The answer in a frame. After a ProtocolError the connection is of no further use.
+
+        Bytes in an answer are slices of the frame: of a view they are views.
+        """
         if not self._pending:
             raise ProtocolError("a response came that nothing had asked for")
         expected = self._pending[0]

@@ -52,7 +52,7 @@ def text(data: bytes, start: int, end: int) -> str:
     if end > len(data):
         raise Malformed(f"text runs to byte {end} but there are {len(data)}")
     try:
-        return data[start:end].decode("utf-8")
+        return str(data[start:end], "utf-8")  # of a memoryview, too
     except UnicodeDecodeError as error:
         raise Malformed(f"text is not UTF-8 ({error.reason} at its byte {error.start})") from None
 
