@@ -126,25 +126,19 @@ def timestamps(milliseconds: Int64s, null: Bools | None = None) -> pa.Array:
 def topic_ids(raw: NDArray[Any], null: Bools) -> pa.Array:
     """Sixteen bytes each as Kafka prints them, 22 characters of base64; all zero is null."""
     count = len(raw)
-    words = np.ascontiguousarray(raw).view(">u8").reshape(count, 2)
-    high, low = words[:, 0].astype(np.uint64), words[:, 1].astype(np.uint64)
-    null = null | ((high == 0) & (low == 0))
-    # Commits of one topic mostly stand together.
-    first = np.flatnonzero(
-        np.concatenate(([True], (high[1:] != high[:-1]) | (low[1:] != low[:-1])))[:count]
-    )
-    rows, which = _distinct(high[first], low[first])
-    text = _base64(high[first[rows]], low[first[rows]])
-    which = np.repeat(which, np.diff(first, append=count))
+    words = np.ascontiguousarray(raw).view(np.uint64).reshape(count, 2)
+    null = null | ((words[:, 0] | words[:, 1]) == 0)
+    text = _base64_of(words)
     if not null.any():
         offsets = np.arange(0, _ID_SIZE * count + 1, _ID_SIZE, dtype=np.int32)
-        return _fixed(text[which], offsets, None, 0)
+        return _fixed(text, offsets, None, 0)
     valid = ~null
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(valid, out=offsets[1:])
+    nulls = count - int(offsets[-1])
     offsets *= _ID_SIZE
     bits = pa.array(valid).buffers()[1]
-    return _fixed(text[which[valid]], offsets, bits, count - len(which[valid]))
+    return _fixed(text[valid], offsets, bits, nulls)
 
 
 def _fixed(
@@ -152,6 +146,19 @@ def _fixed(
 ) -> pa.Array:
     buffers = [valid, pa.py_buffer(offsets), pa.py_buffer(text)]
     return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers, nulls)
+
+
+def _base64_of(words: NDArray[np.uint64]) -> NDArray[Any]:
+    """The characters of each pair of words, one opaque item; made once for those that are alike."""
+    # Commits of one topic mostly stand together, where there is more than one in a batch.
+    first = np.ones(len(words), np.bool_)
+    first[1:] = (words[1:, 0] != words[:-1, 0]) | (words[1:, 1] != words[:-1, 1])
+    runs = np.flatnonzero(first)
+    if 2 * len(runs) < len(words):
+        return np.repeat(_base64_of(words[runs]), np.diff(runs, append=len(words)))
+    high, low = words.view(">u8").astype(np.uint64).T
+    rows, like = _distinct(high, low)
+    return _base64(high[rows], low[rows])[like]
 
 
 def _distinct(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> tuple[Int64s, Int64s]:
