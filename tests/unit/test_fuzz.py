@@ -33,7 +33,8 @@ def test_twenty_seconds_of_fuzzing_find_nothing(tmp_path: Path) -> None:
         pytest.skip(last)
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.fullmatch(
-        r"fuzz: nothing found; (\d+) executions, (\d+) edges of code, (\d+) seeds, 20 seconds", last
+        r"fuzz: nothing found; (\d+) executions, (\d+) edges of code, (\d+) seeds, \d+ seconds",
+        last,
     )
     assert found, last
     executions, edges, seeds = map(int, found.groups())
