@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.kit import kafka_config, kafka_jars, processes
+from tests.kit.cli_replay import Driver
 from tests.kit.plugin import require_kafka
 
 __all__ = ["JavaTools", "Said", "at_once"]
@@ -26,6 +27,8 @@ _CLASSES = {
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
 }
+# They do one thing and end. Others read from the terminal, or run until they are told to stop.
+_DRIVEN = {"topics", "consumer-groups", "get-offsets", "configs", "broker-api-versions"}
 
 
 class Said:
@@ -59,8 +62,17 @@ class Said:
 class JavaTools:
     """Tools of one Kafka version, pointed at one cluster."""
 
-    def __init__(self, bootstrap: str, directory: Path, version: str = "4.3.0") -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        directory: Path,
+        version: str = "4.3.0",
+        *,
+        driver: Driver | None = None,
+    ) -> None:
+        """With a driver, the tools of _DRIVEN share its JVM."""
         require_kafka(version)
+        self._driver = driver
         self._jars = kafka_jars.resolve(version)
         self._bootstrap = bootstrap
         self._log = directory / "tools.log"
@@ -69,6 +81,9 @@ class JavaTools:
         """Run a tool to its end; `typed` is what it reads from the terminal."""
         if tool != "dump-log":
             arguments = ("--bootstrap-server", self._bootstrap, *arguments)
+        if self._driver is not None and tool in _DRIVEN:
+            told = self._driver(_CLASSES[tool], arguments)
+            return Said(subprocess.CompletedProcess(arguments, told.exit, told.stdout, told.stderr))
         options = kafka_config.jvm_options(self._log, "WARN", heap_mb=256)
         command = [*self._jars.command(*options), _CLASSES[tool], *arguments]
         return Said(

@@ -14,6 +14,8 @@ from coterie.testing import EmbeddedCluster
 from tests.compat.clients.confluent import ConfluentClient
 from tests.compat.java import JavaTools, Said, at_once
 from tests.compat.scenarios import unique
+from tests.kit.cli_replay import java_driver
+from tests.kit.plugin import require_kafka
 
 pytestmark = pytest.mark.kafka
 
@@ -28,8 +30,13 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 
 @pytest.fixture(scope="module")
-def tools(cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> JavaTools:
-    return JavaTools(cluster.bootstrap_servers, tmp_path_factory.mktemp("tools"))
+def tools(
+    cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JavaTools]:
+    require_kafka()
+    directory = tmp_path_factory.mktemp("tools")
+    with java_driver(directory) as driver:
+        yield JavaTools(cluster.bootstrap_servers, directory, driver=driver)
 
 
 def test_topics(tools: JavaTools) -> None:

@@ -1,16 +1,17 @@
-// Runs kafka-consumer-groups again and again in one JVM, whose start is most of the tool's time.
+// Runs Kafka's tools again and again in one JVM, whose start is most of a tool's time.
 //
-// In: a line per run, its arguments in Base64 with blanks between. Out: exit code, stdout and stderr, in
+// In: a line per run, the class and its arguments in Base64 with blanks between. Out: exit code, stdout and stderr, in
 // Base64 likewise. What an exit would have ended is not counted: output stops with the first one.
 
 import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.Base64;
 import org.apache.kafka.common.utils.Exit;
-import org.apache.kafka.tools.consumer.group.ConsumerGroupCommand;
 
 public class ToolDriver {
     static class Exited extends Error {}
@@ -43,7 +44,7 @@ public class ToolDriver {
         });
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            String[] words = line.isEmpty() ? new String[0] : line.split(" ");
+            String[] words = line.split(" ");
             for (int i = 0; i < words.length; i++) {
                 byte[] word = Base64.getDecoder().decode(words[i].substring(1));
                 words[i] = new String(word, StandardCharsets.UTF_8);
@@ -52,13 +53,15 @@ public class ToolDriver {
             err.reset();
             code = null;
             try {
-                ConsumerGroupCommand.main(words);
-            } catch (Exited done) {
-                // Its output was kept when it happened.
-            } catch (Throwable thrown) {
-                System.err.print("Exception in thread \"main\" ");
-                thrown.printStackTrace();
-                exit(1);
+                Class.forName(words[0]).getMethod("main", String[].class)
+                    .invoke(null, (Object) Arrays.copyOfRange(words, 1, words.length));
+            } catch (InvocationTargetException thrown) {
+                // Of one that exited, the output was kept when it happened.
+                if (!(thrown.getCause() instanceof Exited)) {
+                    System.err.print("Exception in thread \"main\" ");
+                    thrown.getCause().printStackTrace();
+                    exit(1);
+                }
             }
             exit(0);
             answers.println(code + " " + said);

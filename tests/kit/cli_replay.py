@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import io
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,10 +26,21 @@ from tests.kit.cli_transcripts import (
 from tests.kit.cli_world import World
 from tests.kit.kafka_config import HOST
 
-__all__ = ["Tool", "java_tool", "not_playable", "our_tool", "replay", "replay_secured"]
+__all__ = [
+    "Driver",
+    "Tool",
+    "java_driver",
+    "java_tool",
+    "not_playable",
+    "our_tool",
+    "replay",
+    "replay_secured",
+]
 
 #: Runs a tool with arguments, in the current directory.
 Tool = Callable[[Sequence[str]], Said]
+#: Likewise, and which tool comes first: the name of its class.
+Driver = Callable[[str, Sequence[str]], Said]
 
 _HERE: Final = Path(__file__).parent
 
@@ -43,6 +56,15 @@ def our_tool(arguments: Sequence[str]) -> Said:
 @contextlib.contextmanager
 def java_tool(directory: Path, version: str = "4.3.0") -> Iterator[Tool]:
     """Kafka's tool, in a JVM that starts once; `directory` is where it looks for files."""
+    with java_driver(directory, version) as driver:
+        yield functools.partial(
+            driver, "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+        )
+
+
+@contextlib.contextmanager
+def java_driver(directory: Path, version: str = "4.3.0") -> Iterator[Driver]:
+    """Any of Kafka's tools that does one thing and ends, all in one JVM."""
     jars = kafka_jars.resolve(version)
     options = [
         "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
@@ -60,12 +82,15 @@ def java_tool(directory: Path, version: str = "4.3.0") -> Iterator[Tool]:
         assert process.stdin is not None
         assert process.stdout is not None
         asked, answered = process.stdin, process.stdout
+        alone = threading.Lock()
 
-        def ask(arguments: Sequence[str]) -> Said:
-            words = (f"={base64.b64encode(each.encode()).decode()}" for each in arguments)
-            asked.write(" ".join(words) + "\n")
-            asked.flush()
-            code, *streams = answered.readline().split()
+        def ask(main_class: str, arguments: Sequence[str]) -> Said:
+            words = [main_class, *arguments]
+            line = " ".join(f"={base64.b64encode(each.encode()).decode()}" for each in words)
+            with alone:
+                asked.write(f"{line}\n")
+                asked.flush()
+                code, *streams = answered.readline().split()
             out, err = (base64.b64decode(each[1:]).decode() for each in streams)
             return Said(int(code), out, err)
 
