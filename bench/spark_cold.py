@@ -1,7 +1,8 @@
 """Cold start: from a new process to the first row of our source, by our session and by a plain one.
 
 Both read the same segment files on `local[2]`. The archive of classes is made before the first round, as the
-first run of a user makes it for all later ones. `python -m bench.spark_cold` shows where the time goes.
+first run of a user makes it for all later ones. `python -m bench.spark_cold` shows where the time goes, also
+of a cold `coterie pipeline run` on the fleet of the demo.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Final
 
 from bench.commit_log import write_disk
 from bench.harness import Measurement, Round, must_equal
+from coterie.simulation import simulate
 from coterie.spark.pipeline.startup import prepare
 
 __all__ = ["measurements"]
@@ -52,6 +54,30 @@ from pyspark.sql import SparkSession
 told(SparkSession.builder.master("local[2]").getOrCreate())
 """
 
+#: A whole run, with the time of each step that a person would see on a terminal.
+_RUN: Final = """
+import json, sys, time
+from contextlib import contextmanager
+begin = float(sys.argv[1])
+from coterie.cli.main import main
+from coterie.spark.pipeline.progress import Progress
+steps = {"python and imports": time.time() - begin}
+
+@contextmanager
+def step(self, what):
+    start = time.time()
+    yield
+    steps[what] = time.time() - start
+
+Progress.step = step
+try:
+    main(["pipeline", "run", "--segments", sys.argv[2], "--out", sys.argv[3], "--master", "local[2]"])
+except SystemExit as end:
+    assert not end.code
+steps["all else"] = time.time() - begin - sum(steps.values())
+print(json.dumps({"steps": steps}))
+"""
+
 
 def measurements(*, records: int = 10_000) -> Iterator[Measurement]:
     """Seconds from the start of the process to the first row."""
@@ -76,9 +102,9 @@ def _first_row(code: str, segments: str) -> Round:
     return one_round
 
 
-def _run(code: str, segments: str) -> Any:
+def _run(code: str, *arguments: str) -> Any:
     done = subprocess.run(
-        [sys.executable, "-c", code, str(time.time()), segments],
+        [sys.executable, "-c", code, str(time.time()), *arguments],
         check=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -96,7 +122,21 @@ def _make_archive(segments: str) -> None:
 
 
 def main() -> None:
-    """Print the steps of one start of each."""
+    """Print the steps of one start of each, and of a whole run."""
+    _show_starts()
+    _show_run()
+
+
+def _show_run(groups: int = 60, hours: int = 12) -> None:
+    with tempfile.TemporaryDirectory(prefix="coterie-bench-") as home:
+        simulate(Path(home) / "fleet", groups=groups, hours=hours, seed=7)
+        steps = _run(_RUN, f"{home}/fleet", f"{home}/out")["steps"]
+    print(f"\ncoterie pipeline run, {groups} groups, {hours} hours: {sum(steps.values()):.1f} s")
+    for step, seconds in steps.items():
+        print(f"  {step:<28} {seconds:6.2f} s")
+
+
+def _show_starts() -> None:
     with tempfile.TemporaryDirectory(prefix="coterie-bench-") as home:
         write_disk(Path(home), 10_000, 6)
         _make_archive(home)

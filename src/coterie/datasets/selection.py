@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 import re2
 
 from coterie.errors import InvalidArgument
@@ -72,15 +71,19 @@ class Selection(msgspec.Struct, frozen=True):
 
     def filter_log(self, batch: pa.RecordBatch) -> pa.Array | None:
         """Which rows of a log dataset are wanted, by their columns; None is all of them."""
+        if not self.chooses_groups and self.topics is None:
+            return None
+        import pyarrow.compute as pc  # noqa: PLC0415  (slow to import; who filters nothing does not need it)
+
         masks = []
         if self.chooses_groups:
             group_id = batch.column("group_id")
-            masks += [] if self.groups is None else [_is_in(group_id, self.groups)]
+            masks += [] if self.groups is None else [pc.is_in(group_id, _values(self.groups))]
             masks += [pc.starts_with(group_id, each) for each in self.group_prefixes]
             if self.group_regex is not None:
                 masks.append(pc.match_substring_regex(group_id, f"^(?:{self.group_regex})$"))
         if self.topics is not None and "topic" in batch.schema.names:
-            masks.append(_is_in(batch.column("topic"), self.topics))
+            masks.append(pc.is_in(batch.column("topic"), _values(self.topics)))
         if not masks:
             return None
         found = masks[0]
@@ -89,8 +92,8 @@ class Selection(msgspec.Struct, frozen=True):
         return found
 
 
-def _is_in(column: pa.Array, names: frozenset[str]) -> pa.Array:
-    return pc.is_in(column, value_set=pa.array(sorted(names), pa.string()))
+def _values(names: frozenset[str]) -> pa.Array:
+    return pa.array(sorted(names), pa.string())
 
 
 @cache

@@ -10,19 +10,19 @@ import difflib
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from coterie.client.settings import ClientSettings, read_properties
-from coterie.datasets.cluster import ClusterSource
-from coterie.datasets.live import LiveQuery
 from coterie.datasets.log import LogQuery, LogRange, LogSource, SegmentSource
 from coterie.datasets.schemas import Dataset, dataset
 from coterie.datasets.selection import Selection
 from coterie.datasets.times import milliseconds
 from coterie.errors import InvalidArgument, InvalidSetting
 from coterie.protocol.group_state import GroupState, GroupType
+
+if TYPE_CHECKING:
+    from coterie.datasets.live import LiveQuery
 
 __all__ = ["OPTIONS", "SourceOptions"]
 
@@ -127,6 +127,8 @@ class SourceOptions(msgspec.Struct, frozen=True):
                         f"{name} is for log datasets, and {self.dataset.name!r} is none; leave it out"
                     )
         if self.segments is None:
+            from coterie.client.settings import ClientSettings  # noqa: PLC0415  (likewise)
+
             ClientSettings.of(dict(self.properties))
         elif self.properties:
             raise InvalidArgument(
@@ -139,6 +141,9 @@ class SourceOptions(msgspec.Struct, frozen=True):
         """Where the log is."""
         if self.segments is not None:
             return SegmentSource.at(self.segments)
+        # A client is imported where there is a cluster: each of Spark's processes would wait for it.
+        from coterie.datasets.cluster import ClusterSource  # noqa: PLC0415
+
         return ClusterSource(
             self.properties, skip_deleted=not self.fail_on_data_loss, partial=self.partial
         )
@@ -151,6 +156,8 @@ class SourceOptions(msgspec.Struct, frozen=True):
         return LogQuery(self.dataset.name, columns, self.selection, self.start_ms, self.end_ms)
 
     def live_query(self, columns: tuple[str, ...]) -> LiveQuery:
+        from coterie.datasets.live import LiveQuery  # noqa: PLC0415  (likewise)
+
         return LiveQuery(self.dataset.name, columns, self.selection, self.partial)
 
 
@@ -162,16 +169,25 @@ def _sorted_out(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, s
         known = _BY_LOWER.get(name.lower())
         if known is not None:
             given[known] = value
-        elif ClientSettings.knows(name):
+        elif _is_setting(name):
             properties[name] = value
         else:
             near = difflib.get_close_matches(name.lower(), _BY_LOWER, n=1)
             hint = f"; did you mean {_BY_LOWER[near[0]]!r}?" if near else ""
             raise InvalidSetting(f"there is no option {name!r}{hint}")
     if "client.properties" in given:
+        from coterie.client.settings import read_properties  # noqa: PLC0415  (likewise)
+
         from_file = read_properties(given["client.properties"])
         properties = {name: str(value) for name, value in from_file.items()} | properties
     return given, properties
+
+
+def _is_setting(name: str) -> bool:
+    """Whether a client knows it."""
+    from coterie.client.settings import ClientSettings  # noqa: PLC0415  (likewise)
+
+    return ClientSettings.knows(name)
 
 
 def _names(given: Mapping[str, str], name: str) -> tuple[str, ...] | None:

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from coterie.client import AdminClient
-from coterie.datasets.live import LiveTask, plan_live, read_task
 from coterie.datasets.log import LogSlice, packed, read_log
 from coterie.datasets.schemas import pruned
 from coterie.errors import InvalidArgument
@@ -25,6 +23,9 @@ from coterie.spark.errors import told_in_one_line
 from coterie.spark.filters import push
 from coterie.spark.options import SourceOptions
 from coterie.spark.streaming import CoterieStreamReader, exact
+
+if TYPE_CHECKING:
+    from coterie.datasets.live import LiveTask
 
 __all__ = ["CoterieSource"]
 
@@ -118,6 +119,10 @@ class CoterieReader(DataSourceReader):
         if options.selection.impossible:
             return []
         if options.dataset.kind == "live":
+            # A client is imported where there is a cluster: each of Spark's processes would wait for it.
+            from coterie.client import AdminClient  # noqa: PLC0415
+            from coterie.datasets.live import plan_live  # noqa: PLC0415
+
             with AdminClient.connect(dict(options.properties)) as admin:
                 tasks = plan_live(admin, options.live_query(tuple(self._expected.names)))
             return [LivePartition(task) for task in tasks]
@@ -133,6 +138,9 @@ class CoterieReader(DataSourceReader):
         if isinstance(partition, LogPartition):
             yield from read_log(options.source, options.log_query(columns), partition.slices)
         elif isinstance(partition, LivePartition):
+            from coterie.client import AdminClient  # noqa: PLC0415  (likewise)
+            from coterie.datasets.live import read_task  # noqa: PLC0415
+
             with AdminClient.connect(dict(options.properties)) as admin:
                 yield from read_task(admin, options.live_query(columns), partition.task)
 
