@@ -1,10 +1,17 @@
-"""Marts on segments that Apache Kafka 4.3.0 wrote: scripted lives of groups of all kinds."""
+"""Marts on segments that Apache Kafka 4.3.0 wrote: scripted lives of groups of all kinds.
+
+What they must say is taken from the dump of Kafka's own tool, and from what the broker answered in the end.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,49 +19,167 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from coterie.datasets.log import LogQuery, SegmentSource, read_log
 from coterie.datasets.schemas import schema
-from coterie.spark.marts import group_summary, rebalances
+from coterie.spark.marts import MARTS
 from tests.kit.offsets_log import golden_disk
 from tests.spark.marts_kit import quick
+from tests.unit.datasets.test_golden import at, dumped, expected_commit
 
 FINAL_STATE = Path(__file__).parents[1] / "data" / "offsets-log" / "final-state.json"
 
 
+Rows = dict[str, list[Row]]
+#: Two days after the script: what is idle is stale by then.
+NOW = max(at(row["CreateTime"]) for row in dumped()) + timedelta(days=2)  # type: ignore[type-var, operator]
+
+
 @pytest.fixture(scope="module")
-def tables(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, DataFrame]]:
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rows]:
+    """Every mart, in the order in which the pipeline builds them."""
     source = SegmentSource.at(str(golden_disk(tmp_path_factory.mktemp("disk"))))
     with quick(spark):
-        yield {
+        tables: dict[str, DataFrame] = {
             name: spark.createDataFrame(
                 pa.Table.from_batches(read_log(source, LogQuery(name)), schema=schema(name))
             )
             for name in ("commits", "group_events")
         }
+        rows: Rows = {}
+        for mart in MARTS.values():
+            found = mart.make(**{name: tables.get(name) for name in mart.needs}, as_of=NOW)
+            rows[mart.name] = found.collect()
+            tables[mart.name] = spark.createDataFrame(rows[mart.name], mart.schema)
+        yield rows
 
 
-def test_groups_are_those_that_the_broker_listed(tables: dict[str, DataFrame]) -> None:
-    listed = json.loads(FINAL_STATE.read_text("utf-8"))["listGroups"]["groups"]
+@pytest.fixture(scope="module")
+def final_state() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(FINAL_STATE.read_text("utf-8"))
+    return found
+
+
+def test_groups_are_those_that_the_broker_listed(made: Rows, final_state: dict[str, Any]) -> None:
     expected = {
         each["groupId"]: (each["groupType"], each["groupState"], each["protocolType"])
-        for each in listed
+        for each in final_state["listGroups"]["groups"]
     }
     # It joined and never synced: of that the log knows nothing.
     expected["life-joined-only"] = ("classic", "Empty", "")
     found = {
-        row.group_id: (row.type, row.state, row.protocol_type)
-        for row in group_summary(
-            commits=tables["commits"], group_events=tables["group_events"]
-        ).collect()
+        row.group_id: (row.type, row.state, row.protocol_type) for row in made["group_summary"]
     }
     assert found == expected
+    members = {
+        each["groupId"]: len(each["members"])
+        for name in ("describeGroups_v6", "consumerGroupDescribe_v1")
+        for each in final_state[name]["groups"]
+        if each["groupId"] != "life-joined-only" and not each["errorCode"]
+    }
+    assert {row.group_id: row.members for row in made["group_summary"]}.items() >= members.items()
+
+
+def committed() -> dict[tuple[str, str, int], list[dict[str, Any]]]:
+    """Kafka's dump: what counts of the commits of each partition of a group, oldest first."""
+    found: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    ends: dict[tuple[int, str], list[tuple[int, str]]] = {}
+    for row in dumped():
+        if "endTxnMarker" in row:
+            place = (row["partition"], row["batch"]["producerId"])
+            ends.setdefault(place, []).append((int(row["offset"]), row["endTxnMarker"]))
+    for row in dumped():
+        if row.get("key", {}).get("type") != "1":
+            continue
+        behind = [
+            kind
+            for offset, kind in ends.get((row["partition"], row["batch"]["producerId"]), [])
+            if offset > int(row["offset"])
+        ]
+        if row["batch"]["isTransactional"] == "false" or behind[:1] == ["COMMIT"]:
+            commit = expected_commit(row)
+            key = (commit["group_id"], commit["topic"], commit["topic_partition"])
+            found.setdefault(key, []).append(commit)
+    return found
+
+
+def test_offsets_and_rates_are_those_of_the_dump(made: Rows) -> None:
+    """`lag` has the last commit of each partition that was not removed; `commit_rates` has all of them."""
+    last = {key: commits[-1] for key, commits in committed().items()}
+    listed = {row.group_id for row in made["group_summary"]}
+    expected = {
+        key: commit["committed_offset"]
+        for key, commit in last.items()
+        if not commit["tombstone"] and key[0] in listed
+    }
+    assert {
+        (row.group_id, row.topic, row.partition): row.committed_offset for row in made["lag"]
+    } == expected
+    # Segment files do not tell where other logs end.
+    assert {(row.lag, row.lag_seconds) for row in made["lag"]} == {(None, None)}
+    counts = Counter(
+        (group, topic, commit["tombstone"])
+        for (group, topic, _), commits in committed().items()
+        for commit in commits
+    )
+    found: Counter[tuple[str, str, bool]] = Counter()
+    for row in made["commit_rates"]:
+        found[row.group_id, row.topic, False] += row.commits
+        found[row.group_id, row.topic, True] += row.removals
+    assert +found == +counts
+
+
+def test_offsets_that_went_back_are_those_of_the_dump(made: Rows) -> None:
+    expected = set()
+    for key, commits in committed().items():
+        for before, after in itertools.pairwise(commits):
+            if before["tombstone"] or after["tombstone"]:
+                continue
+            if after["committed_offset"] < before["committed_offset"]:
+                offsets = (before["committed_offset"], after["committed_offset"])
+                expected.add((*key, *offsets, after["offset"]))
+    assert {
+        (r.group_id, r.topic, r.partition, r.from_offset, r.to_offset, r.log_offset)
+        for r in made["offset_resets"]
+    } == expected
+
+
+def test_topics_are_those_of_members_and_of_offsets(
+    made: Rows, final_state: dict[str, Any]
+) -> None:
+    pairs = {(row.group_id, row.topic): row for row in made["topic_subscribers"]}
+    listed = {row.group_id for row in made["group_summary"]}
+    kept = {key[:2] for key, commits in committed().items() if not commits[-1]["tombstone"]}
+    assert {pair for pair in kept if pair[0] in listed} <= set(pairs)
+    for group in final_state["consumerGroupDescribe_v1"]["groups"]:
+        for topic in {name for each in group["members"] for name in each["subscribedTopicNames"]}:
+            row = pairs[group["groupId"], topic]
+            assert row.subscribed_members == len(group["members"])
+            assert row.assigned_partitions == sum(
+                len(place["partitions"])
+                for each in group["members"]
+                for place in each["assignment"]["topicPartitions"]
+                if place["topicName"] == topic
+            )
+
+
+def test_idle_and_unhealthy_groups_are_told(made: Rows) -> None:
+    empty = {row.group_id for row in made["group_summary"] if row.state == "Empty"}
+    stale = {row.group_id: row for row in made["stale_groups"]}
+    # Nobody knows since when this one is idle: it has no offset, and never had a member that was recorded.
+    assert set(stale) == empty - {"life-joined-only"}
+    for group, row in stale.items():
+        assert row.offsets == sum(each.group_id == group for each in made["lag"])
+        assert row.idle_seconds is None or row.idle_seconds >= 86_400
+    assert made["health"]
+    for row in made["health"]:
+        assert row.group_id in {each.group_id for each in made["group_summary"]}
+        assert (row.evidence, row.next_step) > ("", "")
+    # No end offsets, no curves.
+    assert all(row.lag is None for row in made["lag_history"])
 
 
 @pytest.fixture(scope="module")
-def lives(tables: dict[str, DataFrame]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    rows = rebalances(tables["group_events"]).collect()
-    for row in sorted(rows, key=lambda row: row.log_offset):
+def lives(made: Rows) -> Rows:
+    found: Rows = {}
+    for row in sorted(made["rebalances"], key=lambda row: row.log_offset):
         found.setdefault(row.group_id, []).append(row)
     return found
 

@@ -20,7 +20,6 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from coterie.plans.model import load_plan
-from coterie.spark import submit
 from coterie.spark.command import command
 from coterie.spark.marts import MARTS
 from coterie.spark.pipeline.frames import read_table
@@ -30,7 +29,7 @@ from coterie.spark.pipeline.report.figures import FIGURES
 from coterie.spark.pipeline.startup import prepare
 from coterie.spark.pipeline.store import TableStore
 from coterie.spark.pipeline.tables import RAW
-from tests.spark.engines import SUBMIT, environment
+from tests.spark.engines import environment
 from tests.spark.pipeline_kit import Made, everything, pipeline
 
 
@@ -66,7 +65,7 @@ def test_there_is_nothing_new_the_second_time(made: Made) -> None:
 def test_killed_in_ingest_and_in_build_and_run_again(
     spark: SparkSession, made: Made, tmp_path: Path
 ) -> None:
-    """kill -9, in processes of their own; between the two spark-submit; in the end the same tables."""
+    """kill -9, in processes of their own; in the end the same tables."""
     out = tmp_path / "out"
     source = ("ingest", "--segments", str(made.segments), "--out", str(out))
     cache = cache_with_archive(tmp_path)
@@ -78,9 +77,9 @@ def test_killed_in_ingest_and_in_build_and_run_again(
     assert TableStore(out).tables == ["end_offsets"]
     assert list(out.glob("commits/*/*/*.parquet"))
 
-    done = _process([SUBMIT, "--master", "local[2]", submit.__file__, *source])
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("log: ")
+    done = pipeline(*source)
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("log: ")
 
     # In the middle of the marts: some are written.
     killed = run_killed(cache, "build.replace_mart", 2, "build", "--out", str(out))
@@ -135,12 +134,13 @@ def run_killed(
     cache: Path, function: str, number: int, *arguments: str
 ) -> subprocess.CompletedProcess[str]:
     code = KILLED.format(function=function, number=number)
-    return _process([sys.executable, "-c", code, *arguments], XDG_CACHE_HOME=str(cache))
-
-
-def _process(command: list[str], **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=300, env=environment(**more)
+        [sys.executable, "-c", code, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment(XDG_CACHE_HOME=str(cache)),
     )
 
 

@@ -1,9 +1,7 @@
-"""The pipeline on running clusters: the embedded one, with a broker that dies; and Apache Kafka 4.3.0."""
+"""The pipeline on the embedded cluster, also with a broker that dies; test_source_kafka.py has Kafka."""
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +16,7 @@ from coterie.spark.pipeline.query import run_query
 from coterie.spark.pipeline.snapshot import snapshot
 from coterie.spark.pipeline.store import TableStore
 from coterie.testing import EmbeddedCluster
-from tests.kit.kafka import KafkaCluster
-from tests.spark.pipeline_kit import pipeline
+from tests.spark.pipeline_kit import must_agree, pipeline
 from tests.unit.spark.tables import rows_of
 
 HOSTILE = "<img src=x onerror=alert(1)>'; DROP TABLE groups; --"
@@ -32,6 +29,10 @@ def cluster() -> Iterator[EmbeddedCluster]:
         running.scene("stable_group", "billing", topic="orders", members=2)
         running.scene("lagging_group", "reports", topic="orders", lag=50)
         running.scene("empty_group", HOSTILE, topic="orders", offset=0)
+        with AdminClient.connect(bootstrap_servers=running.bootstrap_servers) as admin:
+            place = TopicPartition("orders", 1)
+            for offset in (40, 15):
+                admin.alter_offsets({HOSTILE: {place: offset}}).unwrap()
         yield running
 
 
@@ -42,6 +43,7 @@ def test_run_on_the_embedded_cluster(
     done = pipeline("run", *where)
     assert done.exit_code == 0, done.output
     assert "3 groups" in done.output
+    must_agree(tmp_path, {HOSTILE, "billing", "reports"})
     assert pipeline("ingest", *where).output == "log: nothing new\n"
     assert pipeline("snapshot", *where).exit_code == 0
     store = TableStore(tmp_path)
@@ -55,6 +57,9 @@ def test_run_on_the_embedded_cluster(
         ("reports", "Empty"),
     ]
     assert rows[2][2] == 4 * 50
+    [reset] = rows_of(store, "offset_resets")
+    assert (reset["group_id"], reset["from_offset"], reset["to_offset"]) == (HOSTILE, 40, 15)
+    assert reset["by"] == "administrator"
     assert "<img" not in (tmp_path / "report" / "report.html").read_text()
 
 
@@ -89,23 +94,3 @@ def test_a_dead_broker_is_named_and_the_rest_is_kept(spark: SparkSession, tmp_pa
         assert len({row["snapshot_id"] for row in rows_of(store, "errors")}) == 1
         cluster.resume_broker(2)
         assert ingest(spark, store, ClusterOrigin(settings)).failures == {}
-
-
-def test_run_on_apache_kafka(spark: SparkSession, kafka: KafkaCluster, tmp_path: Path) -> None:
-    prefix = f"pipeline-{uuid.uuid4().hex[:8]}"
-    with AdminClient.connect(bootstrap_servers=kafka.bootstrap) as admin:
-        admin.create_topics({prefix: 2}).unwrap()
-        places = [TopicPartition(prefix, number) for number in (0, 1)]
-        for group in (f"{prefix}-a", f"{prefix}-{HOSTILE}"):
-            admin.alter_offsets({group: dict.fromkeys(places, 0)}, timeout=60).unwrap()
-        done = pipeline("run", "--bootstrap-server", kafka.bootstrap, "--out", tmp_path)
-        assert done.exit_code == 0, done.output
-        live = {each.group_id for each in admin.list_groups()}
-    document = json.loads((tmp_path / "report" / "report.json").read_text())
-    assert document["source"].startswith("cluster ")
-    names = "SELECT group_id FROM group_summary"
-    _, rows = run_query(spark, TableStore(tmp_path), names)
-    found = {str(name) for (name,) in rows}
-    assert {name for name in live if name.startswith(prefix)} <= found
-    mine = [row for row in rows_of(TableStore(tmp_path), "commits") if row["topic"] == prefix]
-    assert len(mine) == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from coterie.protocol.records import RecordBatch
 from coterie.protocol.records.batch import TRANSACTIONAL_FLAG_MASK
 from coterie.protocol.records.control import ControlRecordType, control_batch
 from coterie.spark.pipeline.end_offsets import import_end_offsets
+from coterie.spark.pipeline.frames import read_table
 from coterie.spark.pipeline.ingest import ingest
 from coterie.spark.pipeline.origin import Bounds, SegmentOrigin
 from coterie.spark.pipeline.store import TableStore
@@ -164,6 +166,45 @@ def test_a_table_of_another_schema_is_refused_before_anything_is_read(
     path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 2'))
     with pytest.raises(CoterieError, match="has schema version 2, this Coterie knows 1"):
         ingest(spark, TableStore(store.root), SegmentOrigin(log))
+
+
+def test_a_column_that_came_since_is_null_in_older_files(
+    spark: SparkSession, log: Path, tmp_path: Path
+) -> None:
+    store = TableStore(tmp_path / "out")
+    whole = SegmentOrigin(log)
+    ingest(spark, store, Cut(whole, {0: 2, 1: 0, 2: 0}))
+    [path] = store.paths("commits")
+    pq.write_table(pq.ParquetFile(path).read().drop_columns("key_version"), path)
+    manifest = store.root / store.catalog.tables["commits"]
+    document = json.loads(manifest.read_text())
+    document["columns"] = [each for each in document["columns"] if each[0] != "key_version"]
+    manifest.write_text(json.dumps(document))
+    ingest(spark, TableStore(store.root), whole)
+    rows = read_table(spark, TableStore(store.root), "commits").collect()
+    known = {(row.partition, row.offset): row.key_version for row in rows}
+    assert sorted(known) == EVERYTHING
+    assert {place for place, version in known.items() if version is None} == {(0, 0), (0, 1)}
+
+
+def test_a_day_is_one_file_however_many_tasks_read_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are made by day and size, not by task: a day of 10,000 groups is a handful of them."""
+    root, day = tmp_path / "segments", 86_400_000
+    for partition in range(12):
+        records = [commit(f"group-{partition}-{number}") for number in range(20)]
+        batches = [
+            batch_of([each], offset, timestamp=1_700_000_000_000 + offset % 3 * day)
+            for offset, each in enumerate(records)
+        ]
+        write_segment(root, partition, b"".join(batches))
+    monkeypatch.setattr("coterie.spark.pipeline.reading._BYTES_PER_TASK", 1)
+    store = TableStore(tmp_path / "out")
+    assert ingest(spark, store, SegmentOrigin(root)).rows["commits"] == 240
+    manifest = store.manifest("commits")
+    assert manifest is not None
+    assert len({file.day for file in manifest.files}) == len(manifest.files) == 3
 
 
 def test_histories_of_end_offsets_are_taken_once(tmp_path: Path) -> None:

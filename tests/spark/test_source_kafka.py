@@ -1,4 +1,4 @@
-"""Every dataset on Apache Kafka 4.3.0: classic, KIP-848, share and streams groups, and transactions.
+"""Every dataset and mart on Apache Kafka 4.3.0: classic, KIP-848, share and streams groups, transactions.
 
 One scene is set once, and looked at through Spark by every dataset; the log by Fetch and from the broker's
 own segment files, which must say the same.
@@ -6,9 +6,11 @@ own segment files, which must say the same.
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,10 +18,11 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from pyspark.sql import DataFrame, SparkSession
 
-from coterie.client import AdminClient
+from coterie.client import AdminClient, TopicPartition
 from coterie.datasets.schemas import LOG
 from tests.compat.test_admin_client import Member, Server, join_share, join_streams
 from tests.kit.kafka import KafkaCluster
+from tests.spark.pipeline_kit import must_agree, pipeline
 
 Rows = list[dict[str, Any]]
 
@@ -58,6 +61,9 @@ def scene(kafka: KafkaCluster) -> Iterator[Scene]:
                     asynchronous=False,
                 )
             transact(set_up, admin)
+            for offset in (6, 2):
+                places = {TopicPartition(set_up.topic, 0): offset}
+                admin.alter_offsets({set_up.group("reset"): places}, timeout=60).unwrap()
             yield set_up
 
 
@@ -119,7 +125,8 @@ def rows(frame: DataFrame) -> Rows:
 def test_groups_of_every_kind(spark: SparkSession, scene: Scene) -> None:
     found = {row["group_id"]: row for row in rows(load(spark, scene, "groups"))}
     kinds = {"classic": "classic", "new": "consumer", "share": "share", "streams": "streams"}
-    assert {scene.group(kind): wanted for kind, wanted in (kinds | {"txn": "classic"}).items()} == {
+    kinds |= {"txn": "classic", "reset": "classic"}
+    assert {scene.group(kind): wanted for kind, wanted in kinds.items()} == {
         name: row["type"] for name, row in found.items()
     }
     assert found[scene.group("classic")]["state"] == "Stable"
@@ -200,3 +207,17 @@ def test_fetch_and_the_brokers_files_say_the_same(
     assert [written[row["partition"], row["offset"]] for row in fetched] == fetched
     assert fetched
     assert not any(row.get("reason") for row in fetched)
+
+
+def test_every_mart(spark: SparkSession, scene: Scene, tmp_path: Path) -> None:
+    """`coterie pipeline run` on all of it."""
+    done = pipeline("run", "--bootstrap-server", scene.bootstrap, "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    kinds = ("classic", "new", "share", "streams", "txn", "reset")
+    rows = must_agree(tmp_path, {scene.group(kind) for kind in kinds})
+    assert [
+        (row["group_id"], row["from_offset"], row["to_offset"], row["by"])
+        for row in rows["offset_resets"]
+    ] == [(scene.group("reset"), 6, 2, "administrator")]
+    document = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert document["source"].startswith("cluster ")
