@@ -260,6 +260,11 @@ class Stage(ExitStack):
         self.callback(member.close)
         return member
 
+    def produce(self, partitions: int) -> None:
+        """A record for each partition."""
+        with ConfluentClient(self.bootstrap) as client:
+            client.produce(self.topic, [b"value"] * partitions, partitions)
+
     def look(self, members: list[Member], when: Callable[[DescribedGroup], bool]) -> DescribedGroup:
         found = settled(self.bootstrap, self.group, members, when)
         self.told.append(picture(found))
@@ -326,6 +331,11 @@ def move(world: World, client: Client) -> list[dict[str, Any]]:
     with Stage(world, client, "move", 6) as stage:
         members = [stage.join(name) for name in ("one", "two")]
         before = stage.look(members, stable(2))
+        # A librdkafka that still asks for its offsets while the coordinator moves may never let go of a
+        # partition again, on Kafka as well.
+        stage.produce(6)
+        for member in members:
+            member.read(3)
         world.move(stage.group)
         assert stage.look(members, stable(2)) == before
         stage.look([*members, stage.join("three")], stable(3))
@@ -414,8 +424,7 @@ def killed(world: World, clients: list[Client]) -> list[list[dict[str, Any]]]:
         members = [stage.join("one") for stage in stages]
         before = []
         for stage, member in zip(stages, members, strict=True):
-            with ConfluentClient(world.bootstrap) as client:
-                client.produce(stage.topic, [b"a", b"b", b"c", b"d"], 4)
+            stage.produce(4)
             before.append(stage.look([member], stable(1)))
             member.read(4)
             member.commit()
