@@ -143,7 +143,9 @@ def test_f28_old_versions_are_not_spoken(cluster: EmbeddedCluster) -> None:
         asyncio.run(old())
 
 
-def test_f28_clients_with_and_without_certificates(server: Files, authority: Path, directory: Path) -> None:
+def test_f28_clients_with_and_without_certificates(
+    server: Files, authority: Path, directory: Path
+) -> None:
     """Mutual TLS: the principal is the subject, by the mapping rules, and ACLs are for it."""
     config = {
         "ssl.keystore.location": str(server.keystore),
