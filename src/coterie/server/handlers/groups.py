@@ -151,6 +151,7 @@ def offset_fetch(broker: Broker, call: Call, request: OffsetFetchRequest) -> Res
         return broker.groups.handle(call, request.group_id)
     # Where not everybody may see every topic, no bytes are sent that were made for another.
     guarded = call.guard is not None
+    version, stable, topics = call.version, request.require_stable, broker.cluster.metadata
     found: list[Any] = []
     asked: list[HostedShard] = []
     for group in request.groups:
@@ -158,22 +159,15 @@ def offset_fetch(broker: Broker, call: Call, request: OffsetFetchRequest) -> Res
         if isinstance(hosted, ErrorCode):
             refused = OffsetFetchResponseGroup(group_id=group.group_id, error_code=hosted)
             found.append(
-                refused if guarded else encode_element(refused, OffsetFetchResponse, call.version)
+                refused if guarded else encode_element(refused, OffsetFetchResponse, version)
             )
             continue
         asked.append(hosted)
         fetch = hosted.shard.fetch_offsets if guarded else hosted.shard.fetch_encoded
-        found.append(
-            fetch(
-                group,
-                call.version,
-                require_stable=request.require_stable,
-                topics=broker.cluster.metadata,
-            )
-        )
+        found.append(fetch(group, version, require_stable=stable, topics=topics))
     if guarded:
         broker.groups.answer_reads(call, asked, OffsetFetchResponse(groups=tuple(found)))
     else:
-        body = encode_with_elements(_NO_OFFSETS, call.version, "groups", found)
+        body = encode_with_elements(_NO_OFFSETS, version, "groups", found)
         broker.groups.answer_encoded(call, asked, call.frame(body))
     return None
