@@ -36,7 +36,7 @@ _MOST_BYTES: Final = 4 << 20
 #: How long a broker may wait for records that are not there yet (fetch.max.wait.ms).
 _WAIT_MS: Final = 500
 #: Answers that may wait to be handed out; each leader holds one more, and has one under way.
-_WAITING: Final = 16
+_WAITING: Final = 4
 #: From version 13 on topics go by id (KIP-516).
 _NAMES_UP_TO: Final = 12
 
