@@ -166,7 +166,7 @@ def test_idle_and_unhealthy_groups_are_told(made: Rows) -> None:
     # Nobody knows since when this one is idle: it has no offset, and never had a member that was recorded.
     assert set(stale) == empty - {"life-joined-only"}
     for group, row in stale.items():
-        assert row.offsets == sum(each.group_id == group for each in made["lag"])
+        assert (row.offsets or 0) == sum(each.group_id == group for each in made["lag"])
         assert row.idle_seconds is None or row.idle_seconds >= 86_400
     assert made["health"]
     for row in made["health"]:
