@@ -178,6 +178,7 @@ def drain(spark: SparkSession, cluster: EmbeddedCluster, directory: Path) -> Dat
     return spark.read.parquet(str(directory / "rows"))
 
 
+@pytest.mark.breaks("I9", reason="Spark's worker prints a traceback of its own after our sentence")
 def test_a_live_dataset_is_no_stream(spark: SparkSession, cluster: EmbeddedCluster) -> None:
     stream = spark.readStream.format("coterie").option("bootstrap.servers", "127.0.0.1:1")
     checkpointed = stream.load("groups").writeStream.format("noop")
