@@ -10,16 +10,33 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from coterie.client import AdminClient
 from coterie.error_codes import ErrorCode
 from coterie.errors import AuthenticationFailed, GroupAuthorizationFailed
-from coterie.protocol.messages.cluster import MetadataRequest, MetadataResponse
+from coterie.protocol.messages.cluster import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 from coterie.protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
 from coterie.protocol.messages.groups import DeleteGroupsRequest, DeleteGroupsResponse
+from coterie.protocol.messages.topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from coterie.protocol.metadata_records import decode_metadata_record, encode_metadata_record
+from coterie.protocol.records import decode_batches
+from coterie.protocol.types import Uuid
+from coterie.protocol.versioned import Undecoded
+from coterie.server.cluster_log import ClusterLog
+from coterie.server.security import ClusterSecurity
+from coterie.server.security_config import SecurityConfig
 from coterie.testing import EmbeddedCluster
 from tests.compat.consumer_conversations import beat
 from tests.compat.secure import (
@@ -134,6 +151,49 @@ def test_patterns_match_what_their_user_may_describe(
     """KIP-848: a pattern tells nobody of a topic that he could not see otherwise."""
     assert matched(kafka.listener("SASL"), user, pattern) == topics
     assert matched(our_address, user, pattern) == topics
+
+
+def test_we_read_kafkas_own_metadata_log(kafka: KafkaCluster) -> None:
+    """Its records of ACLs and users are ours, to the byte, and say what Kafka says."""
+    (segment,) = kafka.log_dir(0).glob("__cluster_metadata-0/*.log")
+    batches = decode_batches(segment.read_bytes()).batches
+    security = ClusterSecurity(
+        SecurityConfig(),
+        cast("ClusterLog", SimpleNamespace(records=lambda: ())),
+        invention_key=b"",
+        new_uuid=lambda: Uuid.ZERO,
+    )
+    for record in (each for batch in batches if not batch.is_control for each in batch.records()):
+        decoded = decode_metadata_record(record.value or b"")
+        if not isinstance(decoded, Undecoded):  # topics, brokers, features
+            assert encode_metadata_record(decoded) == record.value
+            security.replay(decoded)
+    admin_login = {"sasl_username": "admin", "sasl_password": password("admin")}
+    plain = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+    with AdminClient.connect(settings(kafka, "SASL", **plain, **admin_login)) as admin:
+        assert set(security._acls) == set(admin.describe_acls())
+        assert [user for (user, _), _ in security.users] == [
+            each.name for each in admin.describe_users()
+        ]
+    word = password("reader")
+    assert all(known.verifies(mechanism, word) for (_, mechanism), known in security.users)
+
+
+def test_the_clusters_log_is_no_topic(kafka: KafkaCluster, our_address: tuple[str, int]) -> None:
+    name = "__cluster_metadata"
+    told = []
+    for address in (kafka.listener("SASL"), our_address):
+        with login(address, "admin", password("admin")) as client:
+            asked = MetadataRequest(
+                (MetadataRequestTopic(name=name),), allow_auto_topic_creation=True
+            )
+            (found,) = client.ask(asked, MetadataResponse).topics
+            wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+            (made,) = client.ask(CreateTopicsRequest((wanted,)), CreateTopicsResponse).topics
+            everything = client.ask(MetadataRequest(topics=None), MetadataResponse).topics
+        told.append((found.error_code, made.error_code, made.error_message))
+        assert name not in [each.name for each in everything]
+    assert told[0] == told[1]
 
 
 def settings(kafka: KafkaCluster, listener: str, **more: object) -> dict[str, object]:

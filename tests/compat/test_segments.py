@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from coterie.client import AdminClient
 from coterie.protocol.messages.groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
@@ -22,6 +23,14 @@ from coterie.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
+)
+from coterie.security.acls import (
+    AclBinding,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
 )
 from coterie.testing import EmbeddedCluster
 from tests.compat.clients.base import Client
@@ -95,6 +104,73 @@ def test_kafka_reads_our_segments(tmp_path: Path) -> None:
     assert sorted(re.findall(r"payload: (.*)$", data.out, re.MULTILINE)) == sorted(
         [*(value.decode() for value in values(6)), "paid", "paid"]
     )
+
+
+@pytest.mark.kafka
+def test_kafka_reads_our_users_and_acls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its dump tool knows the records of `__cluster_metadata`, also when the log was written anew."""
+    root, copy = tmp_path / "data", tmp_path / "copy"
+    may, may_not = (
+        AclBinding(
+            ResourceType.GROUP,
+            "billing-",
+            PatternType.PREFIXED,
+            f"User:{name}",
+            "*",
+            Operation.READ,
+            Permission.ALLOW,
+        )
+        for name in ("may", "may-not")
+    )
+    users = {"admin": "admin-hush", "may": "may-hush"}
+    with EmbeddedCluster(data_dir=root, users=users, super_users=["User:admin"]) as cluster:
+        tools = JavaTools(cluster.bootstrap_servers, tmp_path)
+        settings = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.username": "admin",
+            "sasl.password": "admin-hush",
+        }
+        with AdminClient.connect(settings) as admin:
+            admin.create_acls([may, may_not]).unwrap()
+            admin.delete_acls([AclFilter(principal="User:may-not")]).unwrap()
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+                admin.alter_users(remove=["may"], mechanism=mechanism).unwrap()
+    shutil.copytree(root, copy)
+    monkeypatch.setattr("coterie.server.security._MOST_DEAD", 0)
+    with EmbeddedCluster(data_dir=copy):
+        pass
+    files = [segments(each, "__cluster_metadata")[0] for each in (root, copy)]
+    said = tools.run("dump-log", "--cluster-metadata-decoder", "--files", ",".join(files))
+    assert_valid(said)
+    told = [json.loads(each) for each in re.findall(r" payload: (\{.*\})$", said.out, re.MULTILINE)]
+    assert [each["type"].removesuffix("_RECORD") for each in told] == [
+        *["USER_SCRAM_CREDENTIAL"] * 4,
+        *["ACCESS_CONTROL_ENTRY"] * 2,
+        "REMOVE_ACCESS_CONTROL_ENTRY",
+        *["REMOVE_USER_SCRAM_CREDENTIAL"] * 2,
+        *["USER_SCRAM_CREDENTIAL"] * 2,
+        "ACCESS_CONTROL_ENTRY",
+    ]
+    data = [each["data"] for each in told]
+    assert [(each["name"], each["mechanism"]) for each in (*data[:4], *data[7:9])] == [
+        ("admin", 1),
+        ("admin", 2),
+        *[("may", 1), ("may", 2)] * 2,
+    ]
+    entry = {
+        "resourceType": 3,
+        "resourceName": "billing-",
+        "patternType": 4,
+        "host": "*",
+        "operation": 3,
+        "permissionType": 3,
+    }
+    ids = [each.pop("id") for each in (*data[4:7], data[11])]
+    assert data[4:6] == [entry | {"principal": f"User:{name}"} for name in ("may", "may-not")]
+    assert (ids[2], ids[3]) == (ids[1], ids[0])
+    assert data[9:] == [*data[:2], data[4]]
 
 
 def segments(root: Path, topic: str) -> list[str]:

@@ -21,6 +21,7 @@ from coterie.security.acls import AclBinding
 from coterie.security.secrets import Secret
 from coterie.server.broker import Broker
 from coterie.server.clock import Clock, SystemClock
+from coterie.server.cluster_log import ClusterLog
 from coterie.server.committer import Committer
 from coterie.server.config import ServerConfig
 from coterie.server.dispatch import served_apis
@@ -28,6 +29,7 @@ from coterie.server.housekeeping import keep_house
 from coterie.server.metadata import CONSUMER_OFFSETS, ClusterMetadata, TopicMetadata
 from coterie.server.partitions import Partition
 from coterie.server.security import ClusterSecurity
+from coterie.server.security_files import load_invention_key, take_over_security_file
 from coterie.server.tls_listener import ListenerTls
 from coterie.server.topic_configs import log_config
 from coterie.server.transaction_coordinator import TransactionCoordinator
@@ -42,7 +44,6 @@ __all__ = ["Cluster"]
 log = logging.getLogger("coterie.server")
 
 _METADATA_FILE = "cluster.json"
-_SECURITY_FILE = "security.json"
 
 
 class Cluster:
@@ -143,14 +144,17 @@ class Cluster:
 
     async def _secure(self, controller: DataDirectory) -> None:
         """Users, ACLs and certificates, before anybody can connect. In threads: passwords are hashed."""
+        config = self.config.security
         self.security = ClusterSecurity(
-            self.config.security,
-            controller.load(_SECURITY_FILE, private=True),
-            lambda state: controller.save(_SECURITY_FILE, state, private=True),
+            config,
+            ClusterLog(controller, self.clock),
+            invention_key=load_invention_key(controller, keep=bool(config.mechanisms)),
+            new_uuid=_new_uuid,
         )
+        take_over_security_file(controller, self.security)
         if self._users or self._acls or self.security.mechanisms:
             await asyncio.to_thread(self.security.set_up, self._users, self._acls)
-        tls = self.config.security.tls
+        tls = config.tls
         if tls is not None:
             self.tls = await asyncio.to_thread(ListenerTls, tls)
             self._tls_watcher = asyncio.get_running_loop().create_task(self.tls.watch())

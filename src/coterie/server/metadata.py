@@ -14,8 +14,10 @@ import msgspec
 
 from coterie.coordinator.outcome import Topic as TopicForCoordinator
 from coterie.protocol.types import Uuid
+from coterie.storage.cluster_log import CLUSTER_LOG
 
 __all__ = [
+    "CLUSTER_METADATA",
     "CONSUMER_OFFSETS",
     "INTERNAL_TOPICS",
     "TRANSACTION_STATE",
@@ -27,6 +29,8 @@ __all__ = [
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
+#: The cluster's own log (coterie.server.cluster_log), which to clients is no topic at all.
+CLUSTER_METADATA: Final = CLUSTER_LOG.topic
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")

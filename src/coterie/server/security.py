@@ -1,18 +1,25 @@
-"""What a cluster knows of its users and their rights, kept in `security.json` beside the topics.
+"""What a cluster knows of its users and their rights, as records of the cluster's log.
 
-Users are SCRAM credentials, for PLAIN as well: no password is kept anywhere. Changes are on disk before they
-are answered.
+Users are SCRAM credentials, for PLAIN as well: no password is kept anywhere. A change is a batch of records,
+on disk before it is answered. What is known changes in `replay` alone: with every record of the log at the
+start, and with every one that has just been written.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from coterie.errors import InvalidSetting
+from coterie.protocol.metadata_records import (
+    AccessControlEntryRecord,
+    MetadataRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+from coterie.protocol.types import Uuid
 from coterie.security.acls import AclBinding
 from coterie.security.authorizer import Authorizer
 from coterie.security.plain import PlainServer
@@ -27,75 +34,118 @@ from coterie.security.scram import (
 )
 from coterie.security.secrets import Secret
 from coterie.server.audit import Audit
+from coterie.server.cluster_log import ClusterLog
 from coterie.server.security_config import SecurityConfig
+from coterie.server.security_records import (
+    UserKey,
+    acl_of,
+    acl_record,
+    credential_of,
+    user_of,
+    user_record,
+)
+from coterie.storage.errors import StorageFull
 
 __all__ = ["ClusterSecurity"]
 
+log = logging.getLogger("coterie.server")
+
 _BY_NAME: Final = {each.mechanism: each for each in ScramMechanism}
-_BY_CODE: Final = {each.code: each for each in ScramMechanism}
 
-UserKey = tuple[str, ScramMechanism]
-
-
-class _SavedUser(msgspec.Struct):
-    name: str
-    mechanism: int
-    credential: ScramCredential
-
-
-class _Saved(msgspec.Struct):
-    #: Makes the salts of users that do not exist; a new one would give them away after a restart.
-    invention_key: bytes
-    acls: list[AclBinding] = []
-    users: list[_SavedUser] = []
+#: So many records that say nothing any more are worth writing the log anew, if they are the most of it.
+_MOST_DEAD: Final = 500
 
 
 class ClusterSecurity:
     """Users, ACLs and what decides with them; one for all brokers of a cluster."""
 
     def __init__(
-        self, config: SecurityConfig, saved: bytes | None, save: Callable[[bytes], None]
+        self,
+        config: SecurityConfig,
+        cluster_log: ClusterLog,
+        *,
+        invention_key: bytes,
+        new_uuid: Callable[[], Uuid],
     ) -> None:
-        state = (
-            _Saved(secrets.token_bytes(32))
-            if saved is None
-            else msgspec.json.decode(saved, type=_Saved)
-        )
         self.config = config
         self.mechanisms = config.mechanisms
         self.mapper = PrincipalMapper(config.principal_mapping_rules)
-        self._save_state = save
-        self._invention_key = state.invention_key
-        self._users: dict[UserKey, ScramCredential] = {
-            (each.name, _BY_CODE[each.mechanism]): each.credential for each in state.users
-        }
+        self._log = cluster_log
+        #: Makes the salts of users that do not exist.
+        self._invention_key = invention_key
+        self._new_uuid = new_uuid
+        self._users: dict[UserKey, ScramCredential] = {}
         #: Kept also while no authorizer is on, so that turning it off and on again loses nothing.
         self._acls = Authorizer(
-            state.acls,
-            super_users=config.super_principals,
-            allow_if_no_acl=config.allow_if_no_acl,
+            super_users=config.super_principals, allow_if_no_acl=config.allow_if_no_acl
         )
+        self._acl_ids: dict[AclBinding, Uuid] = {}
+        self._acls_by_id: dict[Uuid, AclBinding] = {}
+        self._load()
         self.authorizer = self._acls if config.authorizer_is_on else None
         secured = self.authorizer is not None or self.mechanisms or config.client_auth != "none"
         self.audit = Audit() if secured else None
+
+    # -- the log --------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        count = 0
+        for record in self._log.records():
+            self.replay(record)
+            count += 1
+        live = len(self._users) + len(self._acl_ids)
+        if count - live > max(live, _MOST_DEAD):
+            try:
+                self._log.write_anew(self._records())
+            except StorageFull as error:
+                log.warning("users and ACLs stay in a log that is longer than needed: %s", error)
+
+    def _records(self) -> Iterator[MetadataRecord]:
+        """All that is known."""
+        for user, credential in self._users.items():
+            yield user_record(user, credential)
+        for acl, acl_id in self._acl_ids.items():
+            yield acl_record(acl_id, acl)
+
+    def _change(self, records: Sequence[MetadataRecord]) -> None:
+        if records:
+            self._log.append(records)
+            for record in records:
+                self.replay(record)
+
+    def replay(self, record: MetadataRecord) -> None:
+        """Know what a record says. What is removed may be unknown: then there is nothing to do."""
+        match record:
+            case UserScramCredentialRecord():
+                self._users[user_of(record)] = credential_of(record)
+            case RemoveUserScramCredentialRecord():
+                self._users.pop(user_of(record), None)
+            case AccessControlEntryRecord():
+                acl = acl_of(record)
+                self._acls.add(acl)
+                self._acl_ids[acl] = record.id
+                self._acls_by_id[record.id] = acl
+            case RemoveAccessControlEntryRecord():
+                gone = self._acls_by_id.pop(record.id, None)
+                if gone is not None:
+                    del self._acl_ids[gone]
+                    self._acls.remove(gone)
 
     # -- at the start ---------------------------------------------------------------------------------
 
     def set_up(self, users: Mapping[str, Secret], acls: Iterable[AclBinding]) -> None:
         """Users and ACLs that were given with the start. Slow: it hashes passwords."""
-        changed = False
+        new: dict[UserKey, ScramCredential] = {}
         for name, password in users.items():
             for mechanism in ScramMechanism:
                 known = self._users.get((name, mechanism))
                 if known is None or not known.verifies(mechanism, password.reveal()):
-                    self._users[name, mechanism] = new_credential(mechanism, password.reveal())
-                    changed = True
-        for acl in acls:
+                    new[name, mechanism] = new_credential(mechanism, password.reveal())
+        wanted = list(acls)
+        for acl in wanted:
             if why := acl.why_invalid():
                 raise InvalidSetting(f"the ACL {acl} cannot be: {why}")
-            changed |= self._acls.add(acl)
-        if changed:
-            self.save()
+        self.add(new, wanted)
         if self.mechanisms and not self._users:
             # A mechanism without anybody who could pass it is a mistake (CVE-2026-110985).
             raise InvalidSetting(
@@ -122,7 +172,7 @@ class ClusterSecurity:
             mechanism = ScramMechanism.SHA_512
         return self._credential(name, mechanism).verifies(mechanism, password)
 
-    # -- changes, each saved before it returns --------------------------------------------------------
+    # -- changes, each durable before it returns ------------------------------------------------------
 
     @property
     def users(self) -> Iterator[tuple[UserKey, ScramCredential]]:
@@ -133,30 +183,21 @@ class ClusterSecurity:
 
     def change_users(self, changes: Mapping[UserKey, ScramCredential | None]) -> None:
         """Put credentials in place of others; None removes one."""
-        for key, credential in changes.items():
-            if credential is None:
-                del self._users[key]
-            else:
-                self._users[key] = credential
-        if changes:
-            self.save()
+        self._change([user_record(*change) for change in changes.items()])
 
     def add_acls(self, acls: Iterable[AclBinding]) -> None:
-        new = [acl for acl in acls if self._acls.add(acl)]
-        if new:
-            self.save()
+        self.add({}, acls)
+
+    def add(self, users: Mapping[UserKey, ScramCredential], acls: Iterable[AclBinding]) -> None:
+        """As one change; what is there already is no part of it."""
+        records: list[MetadataRecord] = [
+            user_record(user, credential)
+            for user, credential in users.items()
+            if self._users.get(user) != credential
+        ]
+        new = (acl for acl in dict.fromkeys(acls) if acl not in self._acl_ids)
+        records += (acl_record(self._new_uuid(), acl) for acl in new)
+        self._change(records)
 
     def remove_acls(self, acls: Iterable[AclBinding]) -> None:
-        gone = list(acls)
-        for acl in gone:
-            self._acls.remove(acl)
-        if gone:
-            self.save()
-
-    def save(self) -> None:
-        users = [
-            _SavedUser(name, mechanism.code, credential)
-            for (name, mechanism), credential in self._users.items()
-        ]
-        state = _Saved(self._invention_key, list(self._acls), users)
-        self._save_state(msgspec.json.format(msgspec.json.encode(state), indent=1))
+        self._change([RemoveAccessControlEntryRecord(self._acl_ids[acl]) for acl in acls])

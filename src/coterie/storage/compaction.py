@@ -14,14 +14,20 @@ Called by coterie.storage.data_directory. Memory is bounded by the keys, not by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from coterie.errors import RecordBatchError
-from coterie.protocol.records import Record, RecordBatch, build_batch
+from coterie.protocol.records import (
+    Record,
+    RecordBatch,
+    assign_offsets,
+    build_batch,
+    decode_batches,
+)
 from coterie.protocol.records.batch import DELETE_HORIZON_FLAG_MASK
 from coterie.storage.crash_points import crash_point, write_with_crash_point
 from coterie.storage.errors import StorageDamaged
@@ -30,7 +36,7 @@ from coterie.storage.partition_log import PartitionLog
 from coterie.storage.segment import LOG_SUFFIX, Segment, place_of, scan_batches, segment_name
 from coterie.storage.transactions import Transactions
 
-__all__ = ["Cleaned", "clean", "dirty_ratio", "finish_swaps", "swap"]
+__all__ = ["Cleaned", "clean", "dirty_ratio", "finish_swaps", "swap", "write_anew"]
 
 _CLEANED_SUFFIX = ".cleaned"
 _SWAP_SUFFIX = ".swap"
@@ -109,6 +115,29 @@ def _read(fs: FileSystem, segments: Sequence[Segment]) -> Iterator[RecordBatch]:
                 raise StorageDamaged(segment.path, error.offset or 0, error.reason) from error
             finally:
                 file.close()
+
+
+def write_anew(fs: FileSystem, log: PartitionLog, batches: Iterable[bytes]) -> Cleaned:
+    """Batches that say all that a whole log says, at the offsets behind it; the result is for `swap`."""
+    path = log.directory / (segment_name(log.segments[0].base_offset) + _CLEANED_SUFFIX)
+    file = fs.open(path, create=True, private=log.config.private)
+    position, offset = 0, log.high_watermark
+    try:
+        file.truncate(0)
+        for batch in batches:
+            data = bytearray(batch)
+            assign_offsets(data, 0, offset, 0)
+            write_with_crash_point("compaction.mid_write", file, data, position)
+            position += len(data)
+            offset = decode_batches(data, check_crc=False).batches[0].last_offset + 1
+        file.sync()
+    except OSError:
+        fs.unlink(path)
+        raise
+    finally:
+        file.close()
+    crash_point("compaction.after_cleaned")
+    return Cleaned(log, log.segments, path, offset, log.size_in_bytes, position)
 
 
 def _rewrite(
@@ -237,7 +266,7 @@ def swap(fs: FileSystem, cleaned: Cleaned) -> bool:
     fs.sync_directory(log.directory)
     crash_point("compaction.after_swap")
     _finish_swap(fs, log.directory, name)
-    segment = Segment(fs, log.directory, base, log.config.index_interval_bytes)
+    segment = Segment(fs, log.directory, base, log.config)
     for position, batch in scan_batches(segment.file(), 0, cleaned.bytes_after):
         segment.admit(place_of(batch, position))
     segment.next_offset = cleaned.end_offset

@@ -40,6 +40,7 @@ class LogConfig:
     min_cleanable_dirty_ratio: float = 0.5  # min.cleanable.dirty.ratio
     producer_id_expiration_ms: int = _DAY_MS  # producer.id.expiration.ms
     index_interval_bytes: int = 4096  # index.interval.bytes
+    private: bool = False  # for the owner's eyes alone; no setting of Kafka's
 
     @property
     def is_compacted(self) -> bool:

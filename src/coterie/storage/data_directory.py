@@ -5,6 +5,7 @@
     journal                             coterie.storage.journal; only with Durability.FSYNC
     recovery-point-offset-checkpoint    up to where each log is durable in its segments (as in Kafka)
     log-start-offset-checkpoint         log start offsets that DeleteRecords or retention moved (as in Kafka)
+    __cluster_metadata-0/               coterie.storage.cluster_log: past the journal, the owner's alone
     TOPIC-N/                            one partition: segments in Kafka's format, no index files
     TOPIC-N-delete/                     a deleted partition on its way out
 
@@ -31,14 +32,20 @@ from pathlib import Path
 from types import MappingProxyType
 
 from coterie.protocol.records import RecordBatch
-from coterie.storage.compaction import Cleaned, clean, dirty_ratio, swap
+from coterie.storage.compaction import Cleaned, clean, dirty_ratio, swap, write_anew
 from coterie.storage.config import DEFAULT_JOURNAL_BYTES, Durability, LogConfig
 from coterie.storage.crash_points import crash_point
 from coterie.storage.errors import OffsetOutOfRange, StorageFull, TornTail, UnknownPartition
 from coterie.storage.files import Buffer, FileSystem, OsFileSystem
 from coterie.storage.opening import DELETE_SUFFIX, Opened, Opening, remove_tree
 from coterie.storage.partition_log import PartitionLog, StagedBatch, TopicPartition
-from coterie.storage.small_files import LOG_START_OFFSETS, load_file, save_file, save_offsets
+from coterie.storage.small_files import (
+    LOG_START_OFFSETS,
+    load_file,
+    remove_file,
+    save_file,
+    save_offsets,
+)
 
 __all__ = ["DataDirectory", "Round", "repair"]
 
@@ -208,6 +215,23 @@ class DataDirectory:
             raise
         self.publish(sealed)
 
+    def append(self, log: PartitionLog, batch: Buffer, header: RecordBatch) -> None:
+        """Write one batch at once, in the calling thread and past the journal, which others may read."""
+        staged = log.stage(batch, 0, header)
+        try:
+            self._commit.write_past_journal(staged)
+        except BaseException:
+            log.rollback()
+            raise
+        log.publish(staged)
+
+    def write_anew(self, log: PartitionLog, batches: Iterable[bytes]) -> None:
+        """Put batches in place of all that a log has; after a crash there is the one or the other."""
+        self.checkpoint()
+        with self._commit.exclusive():
+            one = self._commit.guarded(partial(write_anew, self._fs, log, batches))
+            self._commit.whole(partial(swap, self._fs, one))
+
     def checkpoint(self) -> None:
         """Make all segments durable by themselves and restart the journal. The worker's call.
 
@@ -288,6 +312,10 @@ class DataDirectory:
     def load(self, name: str, *, private: bool = False) -> bytes | None:
         """What was saved under a name; what is private has been made so when this returns."""
         return load_file(self._fs, self.root / name, private=private)
+
+    def remove(self, name: str) -> None:
+        """Remove a file that was saved, durably."""
+        self._commit.guarded(lambda: remove_file(self._fs, self.root / name))
 
     def close(self) -> None:
         """Flush and checkpoint if that is still possible, and unlock in any case."""

@@ -91,12 +91,31 @@ class GroupCommit:
                 if self._journal:
                     self._journal.append((b.log.journal_name, b.data) for b in staged)
                     self._sync(self._journal.sync)
-            for segment, (position, _) in runs.items():
-                self._dirty[segment] = None
-                if not position:
-                    self._new_names.add(segment.path.parent)
-            for batch in staged:
-                self._ends[batch.log] = batch.place.last_offset + 1
+            self._note_written(runs, staged)
+
+    def write_past_journal(self, staged: StagedBatch) -> None:
+        """Make a batch durable in its segment alone; errors as for `write`."""
+        with self._lock:
+            self.check()
+            runs = _runs([staged])
+            with self._undo_on_failure(runs):
+                self._write_segments(runs)
+            if self._journal:
+                self._sync(staged.segment.file().sync)
+                if not staged.place.position:
+                    self._sync(partial(self._fs.sync_directory, staged.log.directory))
+            self._note_written(runs, [staged])
+
+    def _note_written(
+        self, runs: dict[Segment, tuple[int, list[bytearray]]], staged: Sequence[StagedBatch]
+    ) -> None:
+        """For the next checkpoint."""
+        for segment, (position, _) in runs.items():
+            self._dirty[segment] = None
+            if not position:
+                self._new_names.add(segment.path.parent)
+        for batch in staged:
+            self._ends[batch.log] = batch.place.last_offset + 1
 
     def _write_segments(self, runs: dict[Segment, tuple[int, list[bytearray]]]) -> None:
         crash_point("segment.before_write")

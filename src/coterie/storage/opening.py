@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+from coterie.storage.cluster_log import CLUSTER_LOG, CLUSTER_LOG_CONFIG
 from coterie.storage.config import Durability, LogConfig
 from coterie.storage.errors import StorageDamaged, StorageUnwritable, TornTail, UnsupportedFormat
 from coterie.storage.files import Buffer, FileLock, FileSystem
@@ -165,11 +166,11 @@ class Opening:
                 fs=self.fs,
                 root=self.root,
                 partition=partition,
-                config=self.config,
+                config=CLUSTER_LOG_CONFIG if partition == CLUSTER_LOG else self.config,
                 log_start_offset=starts.get(partition, 0),
                 recovery_point=points.get(partition, 0),
                 entries=batches[partition.directory_name],
-                is_journaled=before is Durability.FSYNC,
+                is_journaled=before is Durability.FSYNC and partition != CLUSTER_LOG,
                 repairing=self.repairing,
             )
             logs[partition] = log = recovery.run()

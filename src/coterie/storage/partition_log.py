@@ -168,7 +168,7 @@ class PartitionLog:
         )
 
     def _new_segment(self, base_offset: int) -> Segment:
-        return Segment(self._fs, self.directory, base_offset, self.config.index_interval_bytes)
+        return Segment(self._fs, self.directory, base_offset, self.config)
 
     def publish(self, staged: StagedBatch) -> None:
         """Let readers see a batch that is written; batches come in the order of staging."""
@@ -292,6 +292,10 @@ class PartitionLog:
         self._segments[at : at + len(old)] = [new]
         for segment in old:
             segment.close()
+        if at + 1 == len(self._segments):
+            # The active one is among them, as in a log that is written anew: nothing may be staged.
+            self.high_watermark = new.next_offset
+            self.rollback()
 
     def close(self) -> None:
         for segment in self._segments:

@@ -109,10 +109,7 @@ class LogRecovery:
         """The segments, without those that the log start offset had passed when the crash came."""
         names = [n for n in self.fs.listdir(self._directory) if n.endswith(LOG_SUFFIX)]
         bases = sorted(int(n.removesuffix(LOG_SUFFIX)) for n in names)
-        segments = [
-            Segment(self.fs, self._directory, base, self.config.index_interval_bytes)
-            for base in bases
-        ]
+        segments = [Segment(self.fs, self._directory, base, self.config) for base in bases]
         passed = min(self.log_start_offset, self.recovery_point)  # the journal begins at the latter
         while len(segments) > 1 and segments[1].base_offset <= passed:
             self.fs.unlink(segments.pop(0).path)
@@ -173,7 +170,7 @@ class LogRecovery:
                 segment.close()
             raise StorageDamaged(path, end.position, reason, root=self.root)
         kept = path.with_name(f"{path.name}.{end.position}{DAMAGED_SUFFIX}")
-        side = self.fs.open(kept, create=True)
+        side = self.fs.open(kept, create=True, private=self.config.private)
         at = 0
         for segment, start, size in _tails(segments, end):
             side.pwrite(segment.file().pread(size, start), at)

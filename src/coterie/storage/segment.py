@@ -20,6 +20,7 @@ from typing import NamedTuple
 from coterie.errors import RecordBatchError
 from coterie.protocol.records import RecordBatch, decode_batches
 from coterie.protocol.records.batch import BATCH_OVERHEAD, batch_end
+from coterie.storage.config import LogConfig
 from coterie.storage.crash_points import write_with_crash_point
 from coterie.storage.files import Buffer, File, FileSystem
 
@@ -106,6 +107,7 @@ class Segment:
         "_index_offsets",
         "_index_positions",
         "_index_timestamps",
+        "_private",
         "base_offset",
         "first_timestamp",
         "max_timestamp",
@@ -115,11 +117,12 @@ class Segment:
     )
 
     def __init__(
-        self, fs: FileSystem, directory: Path, base_offset: int, index_interval: int
+        self, fs: FileSystem, directory: Path, base_offset: int, config: LogConfig
     ) -> None:
         self._fs = fs
+        self._private = config.private
         self._file: File | None = None
-        self._index_interval = index_interval
+        self._index_interval = config.index_interval_bytes
         # For each entry: a batch's base offset, its position, the largest timestamp before it.
         self._index_offsets = array("q")
         self._index_positions = array("q")
@@ -134,7 +137,7 @@ class Segment:
     def file(self) -> File:
         """The open file; made at the first write, so that an empty partition costs no descriptor."""
         if self._file is None:
-            self._file = self._fs.open(self.path, create=True)
+            self._file = self._fs.open(self.path, create=True, private=self._private)
         return self._file
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "RECOVERY_POINTS",
     "load_file",
     "load_offsets",
+    "remove_file",
     "save_file",
     "save_offsets",
 ]
@@ -56,6 +57,11 @@ def load_file(fs: FileSystem, path: Path, *, private: bool = False) -> bytes | N
         return file.pread(file.size(), 0)
     finally:
         file.close()
+
+
+def remove_file(fs: FileSystem, path: Path) -> None:
+    fs.unlink(path)
+    fs.sync_directory(path.parent)
 
 
 def save_offsets(fs: FileSystem, path: Path, offsets: Mapping[TopicPartition, int]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -200,17 +199,6 @@ def test_users_survive_a_restart_and_their_passwords_are_nowhere(tmp_path: Path)
     kept = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
     assert b"alice" in kept
     assert b"hush" not in kept
-
-
-def test_what_passwords_were_turned_into_is_for_the_owner_alone(tmp_path: Path) -> None:
-    """Salted passwords and the key that invents users: whoever reads them can guess at leisure."""
-    with EmbeddedCluster(users=USERS, data_dir=tmp_path):
-        pass
-    (saved,) = tmp_path.rglob("security.json")
-    assert stat.S_IMODE(saved.stat().st_mode) == 0o600
-    saved.chmod(0o640)  # as earlier versions left it
-    with EmbeddedCluster(users=USERS, data_dir=tmp_path):
-        assert stat.S_IMODE(saved.stat().st_mode) == 0o600
 
 
 def test_sasl_without_a_user_does_not_start() -> None:

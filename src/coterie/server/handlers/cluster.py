@@ -21,7 +21,7 @@ from coterie.protocol.messages.cluster import (
 from coterie.protocol.schema import Response
 from coterie.protocol.types import Uuid
 from coterie.security.acls import ResourceType, operation_bits
-from coterie.server.metadata import TopicMetadata, why_bad_name
+from coterie.server.metadata import CLUSTER_METADATA, TopicMetadata, why_bad_name
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
@@ -86,7 +86,7 @@ def _find(
     if topic is None:
         if why_bad_name(name):
             return MetadataResponseTopic(ErrorCode.INVALID_TOPIC_EXCEPTION, name)
-        if not create:
+        if not create or name == CLUSTER_METADATA:
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
         topic = cluster.create_topic(name, cluster.config.num_partitions, {})
     return _describe(broker, topic, request)

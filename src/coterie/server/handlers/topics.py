@@ -31,7 +31,7 @@ from coterie.protocol.schema import Response
 from coterie.protocol.types import Uuid
 from coterie.server.handlers.cluster import ALL_TOPIC_OPERATIONS
 from coterie.server.handlers.placement import BadPlacement, check_placement, placed_partitions
-from coterie.server.metadata import TopicMetadata, why_bad_name
+from coterie.server.metadata import CLUSTER_METADATA, TopicMetadata, why_bad_name
 from coterie.server.topic_configs import effective_configs, why_bad_config
 
 if TYPE_CHECKING:
@@ -98,12 +98,20 @@ def _partition_count(broker: Broker, wanted: CreatableTopic) -> int:
     return broker.config.num_partitions if wanted.num_partitions == -1 else wanted.num_partitions
 
 
-def _why_not_create(broker: Broker, wanted: CreatableTopic) -> tuple[ErrorCode, str]:
-    bad_name = why_bad_name(wanted.name)
+def _why_not_named(broker: Broker, name: str) -> tuple[ErrorCode, str] | None:
+    if name == CLUSTER_METADATA:
+        return ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+    bad_name = why_bad_name(name)
     if bad_name:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, bad_name
-    if wanted.name in broker.cluster.metadata:
-        return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists."
+    if name in broker.cluster.metadata:
+        return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
+    return None
+
+
+def _why_not_create(broker: Broker, wanted: CreatableTopic) -> tuple[ErrorCode, str]:
+    if why := _why_not_named(broker, wanted.name):
+        return why
     counted = {
         "replication factor": wanted.replication_factor,
         "numPartitions": wanted.num_partitions,
