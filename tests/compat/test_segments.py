@@ -204,9 +204,12 @@ def story(said: Said, group: str) -> list[tuple[Any, ...]]:
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WireClient]:
     """Our server on the files of Apache Kafka, in a directory that another run of it had made."""
-    root = tmp_path_factory.mktemp("kafka-wrote-it")
-    with EmbeddedCluster(data_dir=root, config=CONFIG) as cluster:
+    made = tmp_path_factory.mktemp("we-made-it")
+    with EmbeddedCluster(data_dir=made, config=CONFIG) as cluster:
         cluster.coordinator_of("any")  # The first question makes the topic.
+    # Elsewhere, for whoever watches this directory knows that nothing was ever committed here.
+    root = made.with_name(f"{made.name}-kafka-wrote-it")
+    shutil.copytree(made, root)
     for name in ("journal", "recovery-point-offset-checkpoint"):
         (root / "broker-1" / name).unlink(missing_ok=True)
     for partition in range(PARTITIONS):
