@@ -112,6 +112,12 @@ def _test_friendly(release: KafkaRelease, brokers: int) -> dict[str, str]:
             "share.coordinator.state.topic.num.partitions": "4",
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
+            # Members that a test joins by hand have no heart that beats.
+            **{
+                f"group.{kind}.{which}session.timeout.ms": "600000"
+                for kind in ("share", "streams")
+                for which in ("", "max.")
+            },
         }
     return properties
 
