@@ -34,28 +34,43 @@ class Coordinators:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._known: dict[str, Node] = {}
-        #: Those that are known not to be classic; all others are taken for it.
-        self.types: dict[str, GroupType] = {}
+        self._types: dict[str, GroupType] = {}
+        #: What the last list of each broker told, until somebody asks: who only lists does not pay for it.
+        self._lists: dict[Node, Mapping[str, GroupListing]] = {}
         #: Who led the partitions of the offsets topic when a list last looked; None before the first.
         self.leaders: dict[int, LeaderAndEpoch] | None = None
         #: Look-ups of one group alone, because a broker could not do many at once.
         self.single_lookups = 0
 
     def __contains__(self, group: object) -> bool:
+        self._learn()
         return group in self._known
 
-    def learn(self, groups: Iterable[str], node: Node) -> None:
-        self._known.update(dict.fromkeys(groups, node))
+    @property
+    def types(self) -> dict[str, GroupType]:
+        """Types of groups that are known not to be classic; all others are taken for it."""
+        self._learn()
+        return self._types
+
+    def listed(self, groups: Mapping[str, GroupListing], node: Node) -> None:
+        """A broker lists the groups that it coordinates."""
+        self._lists[node] = groups
+
+    def _learn(self) -> None:
+        lists, self._lists = self._lists, {}
+        for node, groups in lists.items():
+            self._known.update(dict.fromkeys(groups, node))
+            self.learn_types(groups)
 
     def learn_types(self, groups: Mapping[str, GroupListing | GroupDescription]) -> None:
         classic = (GroupType.CLASSIC, None)
-        for group in self.types.keys() & groups.keys():
-            del self.types[group]
-        self.types.update(
-            {name: each.type for name, each in groups.items() if each.type not in classic}
-        )
+        types = self.types
+        for group in types.keys() & groups.keys():
+            del types[group]
+        types.update({name: each.type for name, each in groups.items() if each.type not in classic})
 
     def forget(self, keys: Iterable[str]) -> None:
+        self._learn()
         for group in keys:
             self._known.pop(group, None)
 
@@ -66,6 +81,7 @@ class Coordinators:
         self, keys: Iterable[str], deadline: Deadline
     ) -> tuple[dict[str, Node], dict[str, KafkaError]]:
         """The coordinators that are known or can be found, and errors for the rest."""
+        self._learn()
         found: dict[str, Node] = {}
         missing: list[str] = []
         for group in keys:

@@ -37,8 +37,6 @@ _TYPES_FROM: Final = 5  # KIP-848
 
 #: So many turns of the loop it takes until a question has left.
 _TURNS_TO_SEND: Final = 3
-#: Types that are not worth remembering: unknown ones are taken for classic.
-_CLASSIC: Final = frozenset({"", GroupType.CLASSIC.value})
 
 
 class Listing:
@@ -250,9 +248,7 @@ class Listing:
             )
             for group in answer.groups
         }
-        self._coordinators.learn(items, node)
-        if self._coordinators.types or kinds.keys() - _CLASSIC:
-            self._coordinators.learn_types(items)
+        self._coordinators.listed(items, node)
         return items
 
     def _forget_claimed_twice(self, nodes: list[Node]) -> None:
