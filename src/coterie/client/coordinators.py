@@ -6,11 +6,12 @@ What was learnt is kept until an answer shows that it is no longer true.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from coterie.client.connection import Connection
 from coterie.client.network import Deadline, Network, Node, together
-from coterie.client.results import GroupDescription, GroupListing, TopicPartition
+from coterie.client.results import TopicPartition
 from coterie.client.routing import batches
 from coterie.error_codes import ErrorCode
 from coterie.errors import KafkaError, NoBatchedFindCoordinators, kafka_error
@@ -21,11 +22,15 @@ from coterie.protocol.messages.cluster import (
     FindCoordinatorResponse,
     MetadataResponseTopic,
 )
+from coterie.protocol.messages.groups import ListedGroup
 from coterie.protocol.types import Uuid
 
 __all__ = ["Controller", "Coordinators", "LeaderAndEpoch", "Leaders"]
 
 LeaderAndEpoch = tuple[int, int]
+
+#: A broker that is too old for types has no others.
+_CLASSIC: Final = (GroupType.CLASSIC, GroupType.UNKNOWN, None)
 
 
 class Coordinators:
@@ -36,7 +41,7 @@ class Coordinators:
         self._known: dict[str, Node] = {}
         self._types: dict[str, GroupType] = {}
         #: What the last list of each broker told, until somebody asks: who only lists does not pay for it.
-        self._lists: dict[Node, Mapping[str, GroupListing]] = {}
+        self._lists: dict[Node, Sequence[ListedGroup]] = {}
         #: Who led the partitions of the offsets topic when a list last looked; None before the first.
         self.leaders: dict[int, LeaderAndEpoch] | None = None
         #: Look-ups of one group alone, because a broker could not do many at once.
@@ -52,22 +57,22 @@ class Coordinators:
         self._learn()
         return self._types
 
-    def listed(self, groups: Mapping[str, GroupListing], node: Node) -> None:
+    def listed(self, groups: Sequence[ListedGroup], node: Node) -> None:
         """A broker lists the groups that it coordinates."""
         self._lists[node] = groups
 
     def _learn(self) -> None:
         lists, self._lists = self._lists, {}
         for node, groups in lists.items():
-            self._known.update(dict.fromkeys(groups, node))
-            self.learn_types(groups)
+            self._known.update(dict.fromkeys([group.group_id for group in groups], node))
+            kinds = {text: GroupType.parse(text) for text in {each.group_type for each in groups}}
+            self.learn_types({group.group_id: kinds[group.group_type] for group in groups})
 
-    def learn_types(self, groups: Mapping[str, GroupListing | GroupDescription]) -> None:
-        classic = (GroupType.CLASSIC, None)
+    def learn_types(self, told: Mapping[str, GroupType | None]) -> None:
         types = self.types
-        for group in types.keys() & groups.keys():
+        for group in types.keys() & told.keys():
             del types[group]
-        types.update({name: each.type for name, each in groups.items() if each.type not in classic})
+        types.update({group: kind for group, kind in told.items() if kind not in _CLASSIC})
 
     def forget(self, keys: Iterable[str]) -> None:
         self._learn()

@@ -76,7 +76,7 @@ class Describer:
             answers.update(await self._by_others(node, strangers, answers))
         self._coordinators.learn_types(
             {
-                group: answer
+                group: answer.type
                 for group, answer in answers.items()
                 if isinstance(answer, GroupDescription)
             }

@@ -215,13 +215,23 @@ class Listing:
                 raise error
 
     def _put_together(self, nodes: list[Node]) -> dict[str, GroupListing]:
-        items: dict[str, GroupListing] = {}
-        count = 0
-        for node, answer in self._answers.items():
-            if node in nodes:
-                items.update(self._listings(node, answer))
-                count += len(answer.groups)
-        if len(items) < count:
+        """The groups of all answers, of which there may be thousands; who lists one coordinates it."""
+        states, kinds = _States(), _Kinds()
+        answers = {node: answer for node, answer in self._answers.items() if node in nodes}
+        items = {
+            group.group_id: GroupListing(
+                group.group_id,
+                group.protocol_type,
+                states[group.group_state],
+                kinds[group.group_type],
+                node_id,
+            )
+            for (node_id, _, _), answer in answers.items()
+            for group in answer.groups
+        }
+        for node, answer in answers.items():
+            self._coordinators.listed(answer.groups, node)
+        if len(items) < sum(len(answer.groups) for answer in answers.values()):
             self._forget_claimed_twice(nodes)
         return items
 
@@ -234,22 +244,6 @@ class Listing:
             if node not in self._answers
         )
         return Result(items, self._holes(whole=not failures), failures)
-
-    def _listings(self, node: Node, answer: ListGroupsResponse) -> dict[str, GroupListing]:
-        """A broker's groups, of which there may be thousands; that it coordinates them is remembered."""
-        states, kinds, node_id = _States(), _Kinds(), node.node_id
-        items = {
-            group.group_id: GroupListing(
-                group.group_id,
-                group.protocol_type,
-                states[group.group_state],
-                kinds[group.group_type],
-                node_id,
-            )
-            for group in answer.groups
-        }
-        self._coordinators.listed(items, node)
-        return items
 
     def _forget_claimed_twice(self, nodes: list[Node]) -> None:
         """A list tells who coordinates a group; two that both claim it tell nothing."""

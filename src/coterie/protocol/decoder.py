@@ -131,9 +131,11 @@ class _DecoderWriter:
         remembers = repeats and self.flexible and not self.careful
         familiar = familiar_run(cls, self.version) if remembers else ()
         known: dict[Field, str] = {}
+        # Where nothing stands behind the run, the struct's empty tag section is remembered with it.
+        last = bool(familiar) and self.present(cls)[-1] == familiar[-1]
         for field in fields_of(cls):
             if field in familiar and not known:
-                known = self.remember(familiar)
+                known = self.remember(familiar, last=last)
             if self.version not in field.versions:
                 values.append(self.source.constant(field.default))
             elif field.tag is not None:
@@ -147,10 +149,15 @@ class _DecoderWriter:
         if not self.flexible:
             self.flush()
         elif not tagged:
-            self.no_tags()
+            if not last:
+                self.no_tags()
         else:
             return self.tags(cls, values, tagged)
         return self.build(cls, values)
+
+    def present(self, cls: type[Struct]) -> list[Field]:
+        """The fields that this version has, tagged ones included."""
+        return [field for field in fields_of(cls) if self.version in field.versions]
 
     def build(self, cls: type[Struct], values: list[str]) -> str:
         """A call of the class; arguments at the end that are defaults can be left out."""
@@ -160,12 +167,13 @@ class _DecoderWriter:
             count -= 1
         return f"{self.source.constant(cls)}({', '.join(values[:count])})"
 
-    def remember(self, run: tuple[Field, ...]) -> dict[Field, str]:
+    def remember(self, run: tuple[Field, ...], *, last: bool) -> dict[Field, str]:
         """Read a run of strings, or find that the same bytes were read before.
 
         Equal bytes decode to equal values, so the run is hopped over by its lengths and looked up as
         a whole; that costs half of reading it. The lengths need no checks for that: if they are odd,
-        the bytes between are not among those that were read.
+        the bytes between are not among those that were read. If the run is the last of its struct, the
+        byte behind it, which says how many tags there are, is part of what is looked up.
         """
         line, block = self.source.line, self.source.block
         self.flush()
@@ -174,6 +182,8 @@ class _DecoderWriter:
         line("q = p + b[p]")
         for _ in run[1:]:
             line("q += b[q]")
+        if last:
+            line("q += 1")
         line(f"{known} = {memo}.get(b[p:q])")
         names: dict[Field, str] = {}
         with block(f"if {known} is None:"):
@@ -181,6 +191,8 @@ class _DecoderWriter:
             for field in run:
                 with self.source.field(field.name):
                     names[field] = self.value(field)
+            if last:
+                self.no_tags()
             values = ", ".join(names.values())
             with block(f"if len({memo}) < {_MEMORY}:"):
                 line(f"{memo}[b[{start}:p]] = ({values})")
