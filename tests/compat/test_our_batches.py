@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 
 import pytest
@@ -79,7 +80,13 @@ def send(client: WireClient, topic: str, codec: CompressionType, values: list[by
     partition = PartitionProduceData(index=0, records=batch.encode())
     data = TopicProduceData(name=topic, partition_data=(partition,))
     request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=(data,))
-    # By name: version 13 wants the topic's id.
-    answer = client.ask(request, ProduceResponse, 12)
-    (only,) = answer.responses[0].partition_responses
-    assert ErrorCode.of(only.error_code) is ErrorCode.NONE
+    deadline = time.monotonic() + 30
+    while True:
+        # By name: version 13 wants the topic's id.
+        answer = client.ask(request, ProduceResponse, 12)
+        (only,) = answer.responses[0].partition_responses
+        code = ErrorCode.of(only.error_code)
+        # A broker may learn later than others that it leads a new partition.
+        if code is not ErrorCode.NOT_LEADER_OR_FOLLOWER or time.monotonic() > deadline:
+            break
+    assert code is ErrorCode.NONE
