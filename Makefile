@@ -24,7 +24,7 @@ test: $(STAMP) ## Run every check and every test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest --quiet --cov --cov-report=term:skip-covered $(PROTOCOL_TESTS)
-	$(BIN)/pytest --numprocesses=2 --dist=loadscope
+	$(BIN)/pytest --numprocesses=3 --dist=loadscope
 
 lint: $(STAMP) ## Check style, imports and layers
 	$(BIN)/ruff check .

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -43,6 +44,14 @@ def require_kafka(version: str = DEFAULT_VERSION) -> None:
     if os.environ.get("COTERIE_REQUIRE_KAFKA") == "1":
         pytest.fail(message, pytrace=False)
     pytest.skip(message)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """A socket that somebody's client leaves open is told of in the test that expects it, not later."""
+    marks = item.iter_markers("filterwarnings")
+    if any("ResourceWarning" in str(each) for mark in marks for each in mark.args):
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

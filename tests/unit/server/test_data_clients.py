@@ -16,6 +16,9 @@ from coterie.coordinator.config import GroupConfig
 from coterie.server.config import ServerConfig
 from tests.unit.server.background import BackgroundCluster
 
+# aiokafka and kafka-python may leave a socket open on a busy machine.
+pytestmark = pytest.mark.filterwarnings("ignore:.*unclosed <socket:ResourceWarning")
+
 COUNT = 200
 _names = itertools.count()
 

@@ -11,6 +11,9 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tests.unit.server.background import BackgroundCluster
 
+# aiokafka and kafka-python may leave a socket open on a busy machine.
+pytestmark = pytest.mark.filterwarnings("ignore:.*unclosed <socket:ResourceWarning")
+
 
 def new_producer(servers: str, transactional_id: str) -> confluent_kafka.Producer:
     producer = confluent_kafka.Producer(
