@@ -7,6 +7,7 @@ coterie.server.special_rules.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -37,18 +38,19 @@ class Need(NamedTuple):
         return f"{text} ({self.when})" if self.when else text
 
 
-class Rule:
+class Rule(ABC):
     """What one API needs. A rule may look at the request before it is handled, and at the answer after."""
 
     @property
+    @abstractmethod
     def needs(self) -> Needs:
-        raise NotImplementedError
+        """Operations and resources; without them there is no rule."""
 
     def names(self, _request: Request, /) -> tuple[str, Iterable[str]]:
         """What a request is about, for the audit log: kind and names."""
         return self.needs[0].resource.title, ()
 
-    def apply(self, guard: Guard, /) -> None:
+    def apply(self, guard: Guard, /) -> None:  # noqa: B027 - some rules leave requests as they are
         """Take out of the request what the caller may not ask for."""
 
     def finish(self, _guard: Guard, response: Response, /) -> Response:
