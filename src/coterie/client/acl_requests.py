@@ -26,10 +26,6 @@ from coterie.protocol.messages.acls import (
 from coterie.security.acls import (
     AclBinding,
     AclFilter,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
 )
 from coterie.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism, new_salt
 from coterie.security.secrets import Secret
@@ -69,14 +65,14 @@ def described(answer: DescribeAclsResponse) -> list[AclBinding]:
     if answer.error_code:
         raise kafka_error(answer.error_code, "ACLs", answer.error_message)
     return [
-        AclBinding(
-            ResourceType.of(resource.resource_type),
+        AclBinding.of(
+            resource.resource_type,
             resource.resource_name,
-            PatternType.of(resource.pattern_type),
+            resource.pattern_type,
             acl.principal,
             acl.host,
-            Operation.of(acl.operation),
-            Permission.of(acl.permission_type),
+            acl.operation,
+            acl.permission_type,
         )
         for resource in answer.resources
         for acl in resource.acls
@@ -136,14 +132,14 @@ def deleted(answer: DeleteAclsResponse) -> Result[AclBinding, Done]:
         if result.error_code:
             raise kafka_error(result.error_code, "ACLs", result.error_message)
         for each in result.matching_acls:
-            acl = AclBinding(
-                ResourceType.of(each.resource_type),
+            acl = AclBinding.of(
+                each.resource_type,
                 each.resource_name,
-                PatternType.of(each.pattern_type),
+                each.pattern_type,
                 each.principal,
                 each.host,
-                Operation.of(each.operation),
-                Permission.of(each.permission_type),
+                each.operation,
+                each.permission_type,
             )
             if each.error_code:
                 errors[acl] = kafka_error(each.error_code, str(acl), each.error_message)

@@ -155,6 +155,28 @@ class AclBinding(msgspec.Struct, frozen=True, order=True):
     operation: Operation
     permission: Permission
 
+    @classmethod
+    def of(  # noqa: PLR0917 - the order of the fields
+        cls,
+        resource_type: int,
+        resource_name: str,
+        pattern_type: int,
+        principal: str,
+        host: str,
+        operation: int,
+        permission: int,
+    ) -> AclBinding:
+        """An entry as messages and records have it: its kinds are numbers there."""
+        return cls(
+            ResourceType.of(resource_type),
+            resource_name,
+            PatternType.of(pattern_type),
+            principal,
+            host,
+            Operation.of(operation),
+            Permission.of(permission),
+        )
+
     def why_invalid(self) -> str | None:
         """Why Kafka would not keep it, in Kafka's words, or None."""
         no_colon = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from coterie.protocol.messages.acls import AclCreation, DeleteAclsFilter, DescribeAclsRequest
 from coterie.security.acls import (
     AclBinding,
@@ -16,15 +18,7 @@ __all__ = ["binding_of", "filter_of"]
 
 
 def binding_of(creation: AclCreation) -> AclBinding:
-    return AclBinding(
-        ResourceType.of(creation.resource_type),
-        creation.resource_name,
-        PatternType.of(creation.resource_pattern_type),
-        creation.principal,
-        creation.host,
-        Operation.of(creation.operation),
-        Permission.of(creation.permission_type),
-    )
+    return AclBinding.of(*msgspec.structs.astuple(creation))
 
 
 def filter_of(given: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:

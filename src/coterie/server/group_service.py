@@ -245,11 +245,9 @@ class GroupService:
         if round_ is None or round_.done or call.api is ApiKey.HEARTBEAT:
             call.answer(response)
         else:
-            call.answer_when_durable(round_, response, partial(self._failed, hosted, call))
+            call.answer_when_durable(round_, response, partial(self._failed, call))
 
-    def _failed(self, hosted: HostedShard, call: Call, error: StorageError) -> Response:
-        if not isinstance(error, StorageLate):
-            self._reload(hosted)
+    def _failed(self, call: Call, _: StorageError) -> Response:
         return cast("Response", self._broker.refuse(call, self._storage_error()))
 
     def _storage_error(self) -> ErrorCode:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from coterie.protocol.metadata_records import (
     AccessControlEntryRecord,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
 from coterie.protocol.types import Uuid
-from coterie.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
+from coterie.security.acls import AclBinding
 from coterie.security.scram import ScramCredential, ScramMechanism
 
 __all__ = ["UserKey", "acl_of", "acl_record", "credential_of", "user_of", "user_record"]
@@ -46,25 +48,9 @@ def credential_of(record: UserScramCredentialRecord) -> ScramCredential:
 
 
 def acl_record(acl_id: Uuid, acl: AclBinding) -> AccessControlEntryRecord:
-    return AccessControlEntryRecord(
-        acl_id,
-        acl.resource_type,
-        acl.resource_name,
-        acl.pattern_type,
-        acl.principal,
-        acl.host,
-        acl.operation,
-        acl.permission,
-    )
+    return AccessControlEntryRecord(acl_id, *msgspec.structs.astuple(acl))
 
 
 def acl_of(record: AccessControlEntryRecord) -> AclBinding:
-    return AclBinding(
-        ResourceType.of(record.resource_type),
-        record.resource_name,
-        PatternType.of(record.pattern_type),
-        record.principal,
-        record.host,
-        Operation.of(record.operation),
-        Permission.of(record.permission_type),
-    )
+    _, *entry = msgspec.structs.astuple(record)
+    return AclBinding.of(*entry)
