@@ -76,7 +76,8 @@ class GroupCalls(ClientBase):
         self, deadline: Deadline, states: tuple[str, ...], types: tuple[str, ...]
     ) -> Result[str, GroupListing]:
         request = ListGroupsRequest(states, types)
-        return await Listing(self._network, self._coordinators, deadline, request).run()
+        listing = Listing(self._network, self._coordinators, self._listings, deadline, request)
+        return await listing.run()
 
     async def _list_and_filter(
         self, deadline: Deadline, states: tuple[str, ...], types: tuple[str, ...]

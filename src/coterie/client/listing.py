@@ -15,6 +15,7 @@ from collections.abc import Collection
 from typing import Final
 
 from coterie.client.coordinators import Coordinators, LeaderAndEpoch
+from coterie.client.listings import Listings
 from coterie.client.network import PATIENCE_SECONDS, Deadline, Network, Node, end_task
 from coterie.client.probing import OFFSETS_TOPIC, hosted
 from coterie.client.results import BrokerFailure, GroupListing, Result
@@ -27,7 +28,6 @@ from coterie.errors import (
     kafka_error,
 )
 from coterie.protocol.api import ApiKey
-from coterie.protocol.group_state import GroupState, GroupType
 from coterie.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 
 __all__ = ["Listing"]
@@ -46,11 +46,13 @@ class Listing:
         self,
         network: Network,
         coordinators: Coordinators,
+        listings: Listings,
         deadline: Deadline,
         request: ListGroupsRequest,
     ) -> None:
         self._network = network
         self._coordinators = coordinators
+        self._listings = listings
         self._deadline = deadline
         self._request = request
         self._answers: dict[Node, ListGroupsResponse] = {}
@@ -215,20 +217,9 @@ class Listing:
                 raise error
 
     def _put_together(self, nodes: list[Node]) -> dict[str, GroupListing]:
-        """The groups of all answers, of which there may be thousands; who lists one coordinates it."""
-        states, kinds = _States(), _Kinds()
+        """The groups of all answers; who lists one coordinates it."""
         answers = {node: answer for node, answer in self._answers.items() if node in nodes}
-        items = {
-            group.group_id: GroupListing(
-                group.group_id,
-                group.protocol_type,
-                states[group.group_state],
-                kinds[group.group_type],
-                node_id,
-            )
-            for (node_id, _, _), answer in answers.items()
-            for group in answer.groups
-        }
+        items = self._listings.of(answers)
         for node, answer in answers.items():
             self._coordinators.listed(answer.groups, node)
         if len(items) < sum(len(answer.groups) for answer in answers.values()):
@@ -269,19 +260,3 @@ class Listing:
         else:
             return holes
         return holes | {OFFSETS_TOPIC: kafka_error(code, f"topic {OFFSETS_TOPIC}", text)}
-
-
-class _States(dict[str, GroupState | None]):
-    """States by their names, each looked for once; a broker that is too old tells none."""
-
-    def __missing__(self, text: str) -> GroupState | None:
-        self[text] = state = GroupState.parse(text) if text else None
-        return state
-
-
-class _Kinds(dict[str, GroupType | None]):
-    """The same for types."""
-
-    def __missing__(self, text: str) -> GroupType | None:
-        self[text] = kind = GroupType.parse(text) if text else None
-        return kind

@@ -188,6 +188,41 @@ def test_a_group_that_two_brokers_claim_is_listed_once() -> None:
     run(scene())
 
 
+def test_what_has_not_changed_is_made_once_and_belongs_to_nobody() -> None:
+    state = "Stable"
+
+    def changing(_: ListGroupsRequest) -> ListGroupsResponse:
+        return ListGroupsResponse(groups=(ListedGroup("orders", "consumer", state, "classic"),))
+
+    def steady(_: ListGroupsRequest) -> ListGroupsResponse:
+        return ListGroupsResponse(groups=(ListedGroup("billing", "consumer", "Empty", "classic"),))
+
+    async def scene() -> None:
+        nonlocal state
+        async with (
+            ScriptedBroker(1, ListGroups=changing) as one,
+            ScriptedBroker(2, ListGroups=steady) as two,
+            AdminClient(bootstrap_servers=one.address) as admin,
+        ):
+            one.peers = two.peers = [one, two]
+            first = await admin.list_groups()
+            before = dict(first.items)
+            # A caller may do with the answer what they want.
+            first.items.clear()
+            second = await admin.list_groups()
+            assert second.items == before
+            assert second["orders"] is before["orders"]
+            state = "Dead"
+            third = await admin.list_groups()
+            assert third["orders"].state is GroupState.DEAD
+            assert third["billing"] is before["billing"]
+            # All that is known of a broker that has left is forgotten.
+            one.peers = two.peers = [one]
+            assert list((await admin.list_groups()).items) == ["orders"]
+
+    run(scene())
+
+
 def test_an_error_of_one_broker_is_its_own() -> None:
     def broken(_: ListGroupsRequest) -> ListGroupsResponse:
         return ListGroupsResponse(error_code=-1)

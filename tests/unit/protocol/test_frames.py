@@ -18,6 +18,7 @@ from coterie.protocol.frames import (
 )
 from coterie.protocol.messages.groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from coterie.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
+from coterie.protocol.schema import Response
 
 
 @pytest.mark.parametrize("version", ApiKey.LIST_GROUPS.versions.each())
@@ -107,6 +108,23 @@ def test_answers_are_matched_with_their_questions() -> None:
     assert client.receive(versions) == (second, ApiVersionsResponse())
     with pytest.raises(ProtocolError, match="nothing had asked for"):
         client.receive(versions)
+
+
+def test_a_list_that_has_not_changed_is_decoded_once() -> None:
+    client = InFlight()
+
+    def listed(state: str, version: int = 5) -> Response:
+        number, _ = client.send(ListGroupsRequest(), version)
+        message = ListGroupsResponse(groups=(ListedGroup("orders", "consumer", state),))
+        return client.receive(encode_response(message, version, correlation_id=number)[4:])[1]
+
+    first = listed("Stable")
+    assert listed("Stable") is first
+    changed = listed("Empty")
+    assert changed == ListGroupsResponse(groups=(ListedGroup("orders", "consumer", "Empty"),))
+    assert listed("Stable") == first
+    older = listed("Stable", 3)
+    assert older == ListGroupsResponse(groups=(ListedGroup("orders", "consumer"),))
 
 
 def test_correlation_ids_stay_positive() -> None:
