@@ -6,17 +6,21 @@ somebody's member metadata goes on, and a person can be told.
 
 from __future__ import annotations
 
-from typing import TypeVar
+import struct
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import msgspec
 
 from coterie.errors import ProtocolError
-from coterie.protocol.codec import decode, encode
+from coterie.protocol.codec import decode_prefix, encode
 from coterie.protocol.schema import Message
 
 __all__ = ["Undecoded", "decode_versioned", "encode_versioned", "leading_number"]
 
 M = TypeVar("M", bound=Message)
+
+_NUMBER: Final[Callable[[bytes], tuple[int]]] = struct.Struct(">h").unpack_from
 
 
 class Undecoded(msgspec.Struct, frozen=True):
@@ -28,7 +32,7 @@ class Undecoded(msgspec.Struct, frozen=True):
 
 def leading_number(data: bytes) -> int | None:
     """The 16-bit number that such a blob begins with, or None if it is too short to have one."""
-    return int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else None
+    return _NUMBER(data)[0] if len(data) >= 2 else None
 
 
 def encode_versioned(message: Message, version: int) -> bytes:
@@ -51,6 +55,6 @@ def decode_versioned(cls: type[M], data: bytes, *, newer: bool = False) -> M | U
     if not lowest <= version <= highest:
         return Undecoded(data, f"{cls.__name__} version {version} is not known")
     try:
-        return decode(cls, data, version, offset=2)
+        return decode_prefix(cls, data, version, offset=2)[0]
     except ProtocolError as error:
         return Undecoded(data, str(error))

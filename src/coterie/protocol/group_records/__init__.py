@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Final, NamedTuple
 
 from coterie.errors import ProtocolError
-from coterie.protocol.codec import decode, encode
+from coterie.protocol.codec import decode_prefix, encode
 from coterie.protocol.schema import Message, RecordKey, RecordValue
 from coterie.protocol.versioned import (
     Undecoded,
@@ -80,14 +80,14 @@ def decode_record(key: bytes | None, value: bytes | None) -> GroupRecord:
 
 def decode_key(data: bytes | None) -> RecordKey | Undecoded:
     """The key of a record."""
-    number = leading_number(data or b"")
+    number = None if data is None else leading_number(data)
     if data is None or number is None:
         return Undecoded(data or b"", "the record has no key")
     known = record_types().get(number)
     if known is None:
         return Undecoded(data, f"record type {number} is not known")
     try:
-        return decode(known.key, data, 0, offset=2)
+        return decode_prefix(known.key, data, 0, offset=2)[0]
     except ProtocolError as error:
         return Undecoded(data, str(error))
 

@@ -157,6 +157,7 @@ class RecordBatch(msgspec.Struct, frozen=True, gc=False):
         data = decompress(self.payload, self.compression, limit=limit)
         check_records_count(count, len(data))
         append_time = self.max_timestamp if self.is_log_append_time else None
+        numbered = self.base_sequence >= 0
         records: list[Record] = []
         position = 0
         for _ in range(count):
@@ -165,7 +166,7 @@ class RecordBatch(msgspec.Struct, frozen=True, gc=False):
             timestamp = (
                 _int64(self.base_timestamp + time_delta) if append_time is None else append_time
             )
-            sequence = increment_sequence(self.base_sequence, offset_delta)
+            sequence = increment_sequence(self.base_sequence, offset_delta) if numbered else _NONE
             records.append(Record(offset, timestamp, sequence, key, value, headers))
         if position != len(data):
             raise RecordBatchError(
