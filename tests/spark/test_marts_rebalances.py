@@ -123,6 +123,13 @@ CLASSIC = [
     generation(11, 1, group="twice", tombstone=True, generation=None, members=None),
     generation(12, 0, group="twice"),
     generation(13, 1, member("z", 0), group="twice"),
+    # The same, where compaction has taken the tombstone away: a group without a generation is a new one.
+    generation(14, 3, group="again"),
+    generation(15, 0, group="again", protocol_type="", leader_id=None),
+    generation(16, 1, member("z", 0), group="again"),
+    # Somebody came, and went before the leader had assigned.
+    generation(80, 1, member("a", 0), group="passed"),
+    generation(90, 3, member("a", 0), group="passed"),
     # Nothing changed, and nobody else did the same: no telling why.
     generation(20, 1, member("a", 0), group="alone"),
     generation(30, 2, member("a", 0), group="alone"),
@@ -165,6 +172,17 @@ def test_gaps_are_hidden_rebalances_and_a_step_back_is_a_lost_coordinator(
 
 def test_a_group_that_was_deleted_begins_anew(classic: dict[str, list[Row]]) -> None:
     assert [(row.generation, len(row.left)) for row in classic["twice"]] == [(1, 0), (1, 0)]
+    old, new = classic["again"]
+    assert (old.generation, old.history_begins) == (3, True)
+    assert (new.generation, new.cause, new.previous_generation) == (1, "member_churn", 0)
+
+
+def test_a_generation_that_nobody_saw_was_somebody_who_came_and_went(
+    classic: dict[str, list[Row]],
+) -> None:
+    _, second = classic["passed"]
+    assert (second.hidden_before, second.joined, second.left) == (1, [], [])
+    assert (second.cause, second.changes) == ("member_churn", ["member_churn"])
 
 
 def test_what_nobody_can_know_is_unknown(classic: dict[str, list[Row]]) -> None:

@@ -136,11 +136,16 @@ class _Names:
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
         self._services = 0
+        self._consoles: set[int] = set()
 
     def name(self, kind: str, index: int) -> str:
         dice = self._dice
         if kind == "console":
-            return f"console-consumer-{10_000 + (index * 7919 + dice.randint(0, 6)) % 90_000}"
+            number = (index * 7919 + dice.randint(0, 6)) % 90_000
+            while number in self._consoles:  # two groups of one name would be one group
+                number = (number + 1) % 90_000
+            self._consoles.add(number)
+            return f"console-consumer-{10_000 + number}"
         if kind == "ephemeral":
             return f"{dice.choice(_AREAS)}-preview-{uuid.UUID(bytes=dice.randbytes(16), version=4)}"
         if kind == "service":

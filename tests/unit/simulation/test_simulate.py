@@ -18,6 +18,7 @@ from coterie.protocol.records import decode_batches
 from coterie.server.group_service import replay_batch
 from coterie.simulation import Simulated, simulate
 from coterie.simulation.command import command
+from coterie.simulation.fleet import plan_fleet
 from coterie.simulation.lives import KINDS
 
 PARTITIONS = 4
@@ -48,6 +49,13 @@ def test_a_seed_decides_every_byte_however_many_processes_work(tmp_path: Path) -
         simulate(tmp_path / name, groups=18, hours=2, seed=seed, partitions=3, workers=workers)
     assert files(tmp_path / "one") == files(tmp_path / "two")
     assert files(tmp_path / "one") != files(tmp_path / "other")
+
+
+def test_no_two_groups_of_a_large_fleet_have_one_name() -> None:
+    fleet = plan_fleet(
+        groups=10_000, hours=1, seed=1, start_ms=0, partitions=50, commit_every_ms=60_000
+    )
+    assert max(Counter(each.group_id for each in fleet.groups).values()) == 1
 
 
 def test_a_coordinator_reads_every_record_and_knows_the_groups(fleet: Simulated) -> None:

@@ -39,8 +39,10 @@ def generations(group_events: DataFrame) -> DataFrame:
     in_order = Window.partitionBy("group_id").orderBy("partition", "offset")
     before = F.struct("tombstone", "generation", "leader_id", "members")
     pairs = records.select("*", F.lag(before).over(in_order).alias("before"))
+    # What comes before the first record of a group's life is of an earlier life.
+    same_life = ~F.col("before.tombstone") & ~_is_born()
     pairs = pairs.where(~F.col("tombstone")).withColumn(
-        "before", F.when(~F.col("before.tombstone"), F.col("before"))
+        "before", F.when(same_life, F.col("before"))
     )
     keys = ["group_id", "partition", "offset"]
     return _diff(pairs.where(_is_event()).join(_growth(records), keys, "left"))
@@ -67,6 +69,11 @@ def _growth(records: DataFrame) -> DataFrame:
     )
     grown = given.withColumn("grown", F.col("highest") > F.max("highest").over(earlier))
     return grown.where("grown").select("group_id", "partition", "offset", "grown").distinct()
+
+
+def _is_born() -> Column:
+    """Whether a record is a group's first: the tombstone before it may have been compacted away."""
+    return (F.col("generation") == 0) & (F.size("members") == 0)
 
 
 def _is_event() -> Column:

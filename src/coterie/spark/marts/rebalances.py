@@ -77,7 +77,8 @@ def _with_causes(found: DataFrame) -> DataFrame:
     """The first cause there is a sign of; if there is none, what the neighbours did.
 
     When a coordinator moves, members of some clients rejoin although nothing has changed. Alone that could
-    have any reason; but a move does it to groups of the same partition of the log at the same time.
+    have any reason; but a move does it to groups of the same partition of the log at the same time. If there
+    were generations in between that nobody recorded, somebody came and went.
     """
     silent = (F.size("changes") == 0) & F.col("rebalanced") & ~F.col("history_begins")
     found = found.withColumn("follow_up", silent & F.col("may_follow"))
@@ -90,8 +91,11 @@ def _with_causes(found: DataFrame) -> DataFrame:
     )
     neighbours = F.size(F.collect_set(F.when(unchanged, F.col("group_id"))).over(near))
     moved = regressed | (unchanged & (neighbours >= _MOVED_GROUPS))
-    changes = F.when(moved, F.array_union("changes", F.array(F.lit("coordinator_move")))).otherwise(
-        F.col("changes")
+    passed = unchanged & (F.col("hidden_before") > 0)
+    changes = (
+        F.when(moved, F.array_union("changes", F.array(F.lit("coordinator_move"))))
+        .when(passed, F.array(F.lit("member_churn")))
+        .otherwise(F.col("changes"))
     )
     found = found.withColumn("changes", changes)
     own = F.coalesce(F.get("changes", 0), F.lit("unknown"))
