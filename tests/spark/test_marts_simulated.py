@@ -261,11 +261,14 @@ def test_curves_end_where_the_groups_are_now(fleet: Fleet) -> None:
         assert row.max_lag_seconds is None or row.max_lag_seconds >= 0
         last[row.group_id, row.topic] = row
     now: Counter[tuple[str, str]] = Counter()
+    older: Counter[tuple[str, str]] = Counter()
     for row in fleet.rows["lag"]:
         now[row.group_id, row.topic] += row.lag
+        older[row.group_id, row.topic] += row.at_least
     assert last
     for key, row in last.items():
-        assert row.lag == now[key]
+        assert (row.lag, row.at_least) == (now[key], older[key] > 0)
+    assert {row.at_least for row in last.values()} == {True, False}
 
 
 def test_rates_add_up(fleet: Fleet) -> None:

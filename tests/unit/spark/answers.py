@@ -80,7 +80,10 @@ def _curves(dice: random.Random) -> Rows:
         for step in range(97):
             level = max(0.0, level + dice.gauss(80, 400) + 700 * math.sin(step / 9 + number))
             at = NOW - timedelta(minutes=15 * (96 - step))
-            rows.append({"group_id": name, "at": at, "lag": int(level * 40), "lag_seconds": level})
+            rows.append(
+                {"group_id": name, "at": at, "lag": int(level * 40), "lag_seconds": level,
+                 "at_least": number == 0}
+            )  # fmt: skip
     return rows
 
 

@@ -60,6 +60,15 @@ def test_it_is_well_formed_and_says_what_there_is(page: _Page) -> None:
         assert words in text
 
 
+def test_a_lag_beyond_the_history_is_no_exact_figure(page: _Page) -> None:
+    cells = [each.strip() for each in page.text]
+    # Of the worst group, as a tile and in the table; of the next one all is known.
+    assert cells.count("\N{GREATER-THAN OR EQUAL TO} 8 h 36 min") == 2
+    assert "4 h 18 min" in cells
+    legends = [each for each in cells if each.startswith("up to ") or each.endswith(" or more")]
+    assert sum(each.endswith(" or more") for each in legends) == 1
+
+
 def test_hostile_names_are_text_and_nothing_else(html: str, page: _Page) -> None:
     assert not [tag for tag, _ in page.tags if tag in {"script", "img", "iframe"}]
     assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]

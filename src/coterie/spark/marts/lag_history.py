@@ -34,6 +34,7 @@ LAG_HISTORY = (
     MartColumn("lag", "bigint", "Lag of all of them."),
     MartColumn("max_lag", "bigint", "Largest lag of a partition."),
     MartColumn("max_lag_seconds", "double", "Largest lag of a partition in time."),
+    MartColumn("at_least", "boolean", "Whether the history is too short: it is more than that."),
 )
 _PLACE = ["topic", "partition"]
 _KEYS = ["group_id", *_PLACE]
@@ -87,6 +88,7 @@ def lag_history(
         F.sum("lag").alias("lag"),
         F.max("lag").alias("max_lag"),
         F.max("age").alias("max_lag_seconds"),
+        F.bool_or(F.coalesce("before_history", F.lit(False))).alias("at_least"),
     )
     return conform(found.withColumn("time", moment), LAG_HISTORY)
 

@@ -17,7 +17,7 @@ from coterie.datasets.schemas import LIVE, SCHEMA_VERSION, TIMESTAMP, schema
 __all__ = ["LOG_TABLES", "MART_VERSION", "RAW", "SNAPSHOT_TABLES", "RawTable", "raw_table"]
 
 #: Grows when a mart's columns change; `build` replaces what is older.
-MART_VERSION: Final = 1
+MART_VERSION: Final = 2
 #: In front of every row of a snapshot.
 _SNAPSHOT: Final = (pa.field("snapshot_id", pa.string()), pa.field("taken_at", TIMESTAMP))
 

@@ -12,7 +12,7 @@ from coterie.spark.pipeline.report import charts
 from coterie.spark.pipeline.report.figures import Answer
 from coterie.spark.pipeline.report.parts import Block, Column, Legend, Page, Section, Tile, table
 from coterie.spark.pipeline.report.scales import ValueAxis, counts, durations, times
-from coterie.spark.pipeline.report.words import count, duration, moment, short_count
+from coterie.spark.pipeline.report.words import behind, count, duration, moment, short_count
 
 __all__ = ["make_page"]
 
@@ -86,7 +86,7 @@ def _tiles(answers: Answers) -> list[Tile]:
         ),
         Tile(
             "Worst lag",
-            duration(worst.get("lag_seconds") or 0),
+            _behind(worst) if worst else duration(0),
             str(worst.get("group_id", "nobody is behind")),
             "warn" if worst.get("lag_seconds") else "good",
         ),
@@ -152,7 +152,7 @@ def _fleet(answers: Answers) -> Section:
 def _lag(answers: Answers) -> Section:
     columns = (
         Column("Group", "group_id", "name"),
-        Column("Behind by", "lag_seconds", "duration"),
+        Column("Behind by", "behind", "figure"),
         Column("Records", "lag", "count"),
         Column("Worst partition", "worst_partition", "name"),
         Column("Lagging", "lagging_partitions", "count"),
@@ -167,9 +167,8 @@ def _lag(answers: Answers) -> Section:
         answers["backlog_curves"], "In records, of all but stale groups", "lag", counts, short_count
     )
     if now.rows:
-        blocks.append(
-            Block("Behind now", columns=columns, rows=table(columns, now.rows), sql=now.figure.sql)
-        )
+        rows = table(columns, [{**row, "behind": _behind(row)} for row in now.rows])
+        blocks.append(Block("Behind now", columns=columns, rows=rows, sql=now.figure.sql))
     else:
         blocks.append(Block(text="Nobody is behind.", sql=now.figure.sql))
     return Section(
@@ -199,7 +198,14 @@ def _curves(answer: Answer, heading: str, key: str, axis: Axis, words: Words) ->
         frame = charts.Frame(width, height, left=76)
         label = f"{heading}: {len(order)} curves"
         drawn.append(charts.lines(frame, time, axis(max(peaks.values())), lines, label))
-    legend = [Legend(name, i, f"up to {words(peaks[name])}") for i, name in enumerate(order)]
+    # Of records the number is known, however old they are.
+    unknown = {name for name in order if any(row["at_least"] for row in found[name])}
+    unknown = unknown if key == "lag_seconds" else set()
+    peak = {
+        name: f"{words(peaks[name])} or more" if name in unknown else f"up to {words(peaks[name])}"
+        for name in order
+    }
+    legend = [Legend(name, i, peak[name]) for i, name in enumerate(order)]
     return [Block(heading, wide=drawn[0], narrow=drawn[1], legend=legend, sql=answer.figure.sql)]
 
 
@@ -212,8 +218,12 @@ def _by_group(answer: Answer) -> dict[str, list[Row]]:
 
 
 def _point(row: Row, key: str) -> tuple[float, float | None, str]:
-    behind = f"{duration(row['lag_seconds'])} behind, {count(row['lag'])} records"
-    return row["at"].timestamp(), row[key], f"{row['group_id']}\n{moment(row['at'])}: {behind}"
+    words = f"{_behind(row)} behind, {count(row['lag'])} records"
+    return row["at"].timestamp(), row[key], f"{row['group_id']}\n{moment(row['at'])}: {words}"
+
+
+def _behind(row: Row) -> str:
+    return behind(row["lag_seconds"], at_least=bool(row["at_least"]))
 
 
 # -- rebalances -------------------------------------------------------------------------------------------

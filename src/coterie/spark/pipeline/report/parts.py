@@ -25,6 +25,7 @@ _TONES: Final = {
 _WRITERS: Final[Mapping[str, Callable[[Any], str]]] = {
     "count": count,
     "duration": duration,
+    "figure": str,
     "percent": "{:.0%}".format,
 }
 

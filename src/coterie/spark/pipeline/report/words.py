@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-__all__ = ["NONE", "count", "duration", "moment", "short_count"]
+__all__ = ["NONE", "behind", "count", "duration", "moment", "short_count"]
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _THOUSAND: Final = 1000
@@ -45,6 +45,11 @@ def duration(seconds: float | None) -> str:
             part = f" {rest // below[0]} {below[1]}" if below and rest >= below[0] else ""
             return f"{whole} {unit}{part}"
     return "0 s"
+
+
+def behind(seconds: float | None, *, at_least: bool) -> str:
+    """A lag in time; where the history of the log is too short for it, all that is known: \u2265 1 d."""
+    return f"\N{GREATER-THAN OR EQUAL TO} {duration(seconds)}" if at_least else duration(seconds)
 
 
 def moment(at: datetime | None) -> str:
