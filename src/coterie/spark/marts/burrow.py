@@ -22,7 +22,7 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from coterie.spark.marts.inputs import at_least_zero, settled_commits
+from coterie.spark.marts.inputs import Moment, at_least_zero, at_moment, settled_commits
 
 __all__ = ["STATUSES", "Burrow", "group_status", "partition_status", "with_group_status"]
 
@@ -49,12 +49,12 @@ class Burrow:
 
 
 def partition_status(
-    commits: DataFrame, history: DataFrame, now: DataFrame, settings: Burrow
+    commits: DataFrame, history: DataFrame, now: Moment, settings: Burrow
 ) -> DataFrame:
     """One row per group and partition: `status`, `complete`, `current_lag`, and what was looked at."""
     rings = _rings(commits, history, now, settings)
     brokers = _broker_rings(history, settings)
-    judged = rings.join(brokers, _PLACE, "left").crossJoin(F.broadcast(now))
+    judged = at_moment(rings.join(brokers, _PLACE, "left"), now)
     last = F.element_at("ring", -1)
     judged = judged.select(
         "*",
@@ -115,7 +115,7 @@ def _name_of(worst: str) -> Column:
     return F.element_at(names, F.least(F.col(worst), F.lit(STATUSES["ERR"])))
 
 
-def _rings(commits: DataFrame, history: DataFrame, now: DataFrame, settings: Burrow) -> DataFrame:
+def _rings(commits: DataFrame, history: DataFrame, now: Moment, settings: Burrow) -> DataFrame:
     """The last commits of each partition, oldest first, each with the lag that it had."""
     live = (
         settled_commits(commits)
@@ -130,7 +130,7 @@ def _rings(commits: DataFrame, history: DataFrame, now: DataFrame, settings: Bur
         )
     )
     oldest = F.unix_seconds("as_of") - F.lit(int(settings.expire_group.total_seconds()))
-    live = live.crossJoin(F.broadcast(now)).where(F.unix_seconds("at") >= oldest).drop("as_of")
+    live = at_moment(live, now).where(F.unix_seconds("at") >= oldest).drop("as_of")
     # More than fit into the ring, because some of them will take each other's place.
     most = settings.intervals * (20 if settings.min_distance else 2)
     backwards = Window.partitionBy(*_KEYS).orderBy(F.desc("order"))

@@ -7,7 +7,14 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from coterie.spark.marts.inputs import dataset_or_empty, moment, seconds, session_of
+from coterie.spark.marts.inputs import (
+    Moment,
+    at_moment,
+    dataset_or_empty,
+    moment,
+    seconds,
+    session_of,
+)
 from coterie.spark.marts.lag import lag as lag_mart
 from coterie.spark.marts.membership import groups_now
 from coterie.spark.marts.schemas import MartColumn, conform
@@ -64,16 +71,16 @@ def group_summary(
 ) -> DataFrame:
     """A row per group that exists. Other marts, where given, fill their columns; else these are null."""
     session = session_of(lag, commits, group_events, groups, offsets)
-    log = dataset_or_empty("commits", commits, session)
     if lag is None:
+        log = dataset_or_empty("commits", commits, session)
         lag = lag_mart(log, offsets=offsets, as_of=as_of)
     now = moment(
         as_of,
         session,
-        commits=log,
-        group_events=dataset_or_empty("group_events", group_events, session),
-        groups=dataset_or_empty("groups", groups, session),
-        offsets=dataset_or_empty("offsets", offsets, session),
+        commits=commits,
+        group_events=group_events,
+        groups=groups,
+        offsets=offsets,
     )
     there = groups_now(
         session, group_events=group_events, committed=lag, groups=groups, as_of=as_of
@@ -87,7 +94,7 @@ def group_summary(
         F.max("data_loss").alias("data_loss"),
         F.max("commit_time").alias("last_commit"),
     )
-    found = there.join(behind, "group_id", "left").crossJoin(F.broadcast(now))
+    found = at_moment(there.join(behind, "group_id", "left"), now)
     found = _with_rebalances(found, rebalances, now)
     found = _with_resets(found, offset_resets, now)
     found = _with_rates(found, commit_rates)
@@ -102,11 +109,11 @@ def group_summary(
     )
 
 
-def _with_rebalances(found: DataFrame, mart: DataFrame | None, now: DataFrame) -> DataFrame:
+def _with_rebalances(found: DataFrame, mart: DataFrame | None, now: Moment) -> DataFrame:
     if mart is None:
         return found.withColumns(_nulls(last_rebalance="timestamp", rebalances_24h="bigint"))
     recent = F.col("completed_at") >= F.col("as_of") - F.expr(_DAY)
-    rows = mart.where("rebalanced").crossJoin(F.broadcast(now))
+    rows = at_moment(mart.where("rebalanced"), now)
     counts = rows.groupBy("group_id").agg(
         F.max("completed_at").alias("last_rebalance"),
         F.sum(F.when(recent, 1 + F.coalesce("hidden_before", F.lit(0))).otherwise(0)).alias("n"),
@@ -115,10 +122,10 @@ def _with_rebalances(found: DataFrame, mart: DataFrame | None, now: DataFrame) -
     return joined.withColumn("rebalances_24h", F.coalesce("n", F.lit(0))).drop("n")
 
 
-def _with_resets(found: DataFrame, mart: DataFrame | None, now: DataFrame) -> DataFrame:
+def _with_resets(found: DataFrame, mart: DataFrame | None, now: Moment) -> DataFrame:
     if mart is None:
         return found.withColumns(_nulls(resets_24h="bigint"))
-    rows = mart.crossJoin(F.broadcast(now)).where(F.col("time") >= F.col("as_of") - F.expr(_DAY))
+    rows = at_moment(mart, now).where(F.col("time") >= F.col("as_of") - F.expr(_DAY))
     joined = found.join(rows.groupBy("group_id").agg(F.count("*").alias("n")), "group_id", "left")
     return joined.withColumn("resets_24h", F.coalesce("n", F.lit(0))).drop("n")
 

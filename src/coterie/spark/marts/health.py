@@ -14,6 +14,8 @@ from pyspark.sql import functions as F
 
 from coterie.spark.marts.burrow import Burrow, partition_status, with_group_status
 from coterie.spark.marts.inputs import (
+    Moment,
+    at_moment,
     dataset_or_empty,
     end_offset_history,
     moment,
@@ -76,11 +78,11 @@ def health(
     now = moment(
         as_of,
         session,
-        commits=dataset_or_empty("commits", commits, session),
-        end_offsets=dataset_or_empty("end_offsets", end_offsets, session),
-        offsets=dataset_or_empty("offsets", offsets, session),
-        groups=dataset_or_empty("groups", groups, session),
-        group_events=dataset_or_empty("group_events", group_events, session),
+        commits=commits,
+        end_offsets=end_offsets,
+        offsets=offsets,
+        groups=groups,
+        group_events=group_events,
     )
     if lag is None:
         log = dataset_or_empty("commits", commits, session)
@@ -110,7 +112,7 @@ def health(
         found.append(_of_rings(judged, stuck_after))
     found += _of_rebalances(session, rebalances, group_events, now, as_of)
     together = reduce(lambda one, other: one.unionByName(other), found)
-    return conform(together.crossJoin(F.broadcast(now)), HEALTH)
+    return conform(at_moment(together, now), HEALTH)
 
 
 def _finding(
@@ -377,13 +379,13 @@ def _of_rebalances(
     session: SparkSession,
     rebalances: DataFrame | None,
     group_events: DataFrame | None,
-    now: DataFrame,
+    now: Moment,
     as_of: datetime | None,
 ) -> list[DataFrame]:
     if rebalances is None:
         events = dataset_or_empty("group_events", group_events, session)
         rebalances = rebalances_mart(events, as_of=as_of)
-    recent = rebalances.where("storm").crossJoin(F.broadcast(now))
+    recent = at_moment(rebalances.where("storm"), now)
     recent = recent.where(F.col("completed_at") >= F.col("as_of") - F.expr("interval 1 hour"))
     storms = recent.groupBy("group_id").agg(
         F.count("*").alias("count"),

@@ -7,21 +7,20 @@ the log only. A missing input is an empty one, and what it would have told is nu
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import lru_cache, reduce
+from functools import reduce
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
-from coterie.datasets.schemas import schema
+from coterie.datasets.schemas import TIMESTAMP, schema
 from coterie.errors import InvalidArgument
 
 __all__ = [
-    "SNAPSHOT_COLUMNS",
+    "Moment",
     "at_least_zero",
+    "at_moment",
     "dataset_or_empty",
-    "empty",
     "end_offset_history",
     "latest_snapshot",
     "moment",
@@ -41,10 +40,9 @@ _TIMES = {
     "assignments": "taken_at",
     "offsets": "taken_at",
 }
-SNAPSHOT_COLUMNS = (
-    StructField("snapshot_id", StringType()),
-    StructField("taken_at", TimestampType()),
-)
+_SNAPSHOT_COLUMNS = (pa.field("snapshot_id", pa.string()), pa.field("taken_at", TIMESTAMP))
+#: A time that is known, or a frame of one row with the column `as_of`.
+Moment = Column | DataFrame
 _SNAPSHOTS = frozenset({"groups", "members", "assignments", "offsets"})
 
 
@@ -56,16 +54,12 @@ def session_of(*frames: DataFrame | None) -> SparkSession:
     raise InvalidArgument("a mart needs one of its inputs at least: none was given")
 
 
-@lru_cache
-def _dataset_schema(name: str) -> StructType:
-    columns = from_arrow_schema(schema(name)).fields
+def _empty(session: SparkSession, name: str) -> DataFrame:
+    """A dataset without rows. From Arrow, for of that Spark knows that it is empty, and plans no work."""
+    columns = schema(name)
     if name in _SNAPSHOTS:
-        columns = [*SNAPSHOT_COLUMNS, *columns]
-    return StructType(columns)
-
-
-def empty(session: SparkSession, columns: StructType) -> DataFrame:
-    return session.createDataFrame([], columns)
+        columns = pa.schema([*_SNAPSHOT_COLUMNS, *columns])
+    return session.createDataFrame(columns.empty_table())
 
 
 def dataset_or_empty(
@@ -73,7 +67,7 @@ def dataset_or_empty(
 ) -> DataFrame:
     """A dataset, or none of its rows; of snapshots also without the columns that tell them apart."""
     if frame is None:
-        return empty(session, _dataset_schema(name))
+        return _empty(session, name)
     if name in _SNAPSHOTS and "taken_at" not in frame.columns:
         frame = frame.select(
             F.lit(None).cast("string").alias("snapshot_id"),
@@ -98,15 +92,22 @@ def _literal(as_of: datetime) -> Column:
 _MICROSECOND = datetime.resolution
 
 
-def moment(as_of: datetime | None, session: SparkSession, **datasets: DataFrame) -> DataFrame:
-    """One row, `as_of`: the moment that was asked for, or the newest one that the data knows of."""
+def moment(as_of: datetime | None, session: SparkSession, **datasets: DataFrame | None) -> Moment:
+    """The moment that was asked for, or the newest one that the data knows of."""
     if as_of is not None:
-        return session.range(1).select(_literal(as_of).alias("as_of"))
+        return _literal(as_of)
     newest = [
-        frame.agg(F.max(_TIMES[name]).cast("timestamp").alias("as_of"))
+        dataset_or_empty(name, frame, session).agg(F.max(_TIMES[name]).alias("as_of"))
         for name, frame in datasets.items()
     ]
     return reduce(DataFrame.unionByName, newest).agg(F.max("as_of").alias("as_of"))
+
+
+def at_moment(frame: DataFrame, now: Moment) -> DataFrame:
+    """Every row with the moment as its `as_of`. One that is known needs no join, and so no job of Spark."""
+    if isinstance(now, Column):
+        return frame.withColumn("as_of", now)
+    return frame.crossJoin(F.broadcast(now))
 
 
 def latest_snapshot(frame: DataFrame, groups: DataFrame | None = None) -> DataFrame:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from coterie.spark.marts.committed import committed_now
 from coterie.spark.marts.inputs import (
     at_least_zero,
-    dataset_or_empty,
+    at_moment,
     end_offset_history,
     moment,
     seconds,
@@ -58,13 +58,7 @@ def lag(
 ) -> DataFrame:
     """Lag of every group and partition as of a moment, the newest in the data by default."""
     session = session_of(commits, offsets)
-    now = moment(
-        as_of,
-        session,
-        commits=dataset_or_empty("commits", commits, session),
-        end_offsets=dataset_or_empty("end_offsets", end_offsets, session),
-        offsets=dataset_or_empty("offsets", offsets, session),
-    )
+    now = moment(as_of, session, commits=commits, end_offsets=end_offsets, offsets=offsets)
     history = end_offset_history(end_offsets, offsets, session, as_of)
     newest = history.groupBy(*_PLACE).agg(
         F.max_by("log_start", "taken_at").alias("log_start"),
@@ -72,7 +66,7 @@ def lag(
         F.max("taken_at").alias("sampled_at"),
     )
     points = committed_now(commits, offsets, as_of).join(newest, _PLACE, "left")
-    points = points.crossJoin(F.broadcast(now)).withColumn(
+    points = at_moment(points, now).withColumn(
         "lag", at_least_zero(F.col("log_end") - F.col("committed_offset"))
     )
     behind = points.where("lag > 0").select(*_PLACE, "committed_offset").distinct()

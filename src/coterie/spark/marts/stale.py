@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from coterie.plans.model import Plan, PlannedGroup
 from coterie.spark.marts.committed import committed_now
 from coterie.spark.marts.inputs import (
+    at_moment,
     dataset_or_empty,
     moment,
     seconds,
@@ -71,18 +72,18 @@ def stale_groups(
 ) -> DataFrame:
     """Groups without members that have been idle for so long; `retention` is offsets.retention.minutes."""
     session = session_of(commits, group_events, groups, lag)
-    log = dataset_or_empty("commits", commits, session)
-    events = dataset_or_empty("group_events", group_events, session)
-    live = dataset_or_empty("groups", groups, session)
-    now = moment(as_of, session, commits=log, group_events=events, groups=live)
-    committed = committed_now(log, None, as_of) if lag is None else lag
+    now = moment(as_of, session, commits=commits, group_events=group_events, groups=groups)
+    committed = lag
+    if committed is None:
+        log = dataset_or_empty("commits", commits, session)
+        committed = committed_now(log, None, as_of)
     there = groups_now(
         session, group_events=group_events, committed=committed, groups=groups, as_of=as_of
     )
     idle = there.where(F.coalesce("members", F.lit(0)) == 0).where(
         F.col("state").isin("Empty", "Dead")
     )
-    found = idle.join(_kept(committed), "group_id", "left").crossJoin(F.broadcast(now))
+    found = at_moment(idle.join(_kept(committed), "group_id", "left"), now)
     found = found.select(
         "*",
         F.col("empty_since").alias("last_member"),
