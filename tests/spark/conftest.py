@@ -48,6 +48,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # Tables of tests are short: compiling their plans would take longer than running them. Jobs that are
         # submitted compile theirs, and must give the same tables.
         .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        # Of each plan, after each of its stages, Spark writes a description for its page.
+        .config("spark.sql.ui.explainMode", "simple")
         .config(map={**SETTINGS, **REDACTION})
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.local.dir", str(home / "local"))

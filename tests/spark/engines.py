@@ -16,12 +16,13 @@ import pyspark
 
 from tests.kit import processes
 
-__all__ = ["SMALL", "SPARK", "SUBMIT", "Standalone", "environment", "wait_for"]
+__all__ = ["SPARK", "SUBMIT", "Standalone", "environment", "wait_for"]
 
 SPARK = Path(pyspark.__file__).parent
 SUBMIT = str(SPARK / "bin" / "spark-submit")
-#: One compiler is enough for jobs that are short.
-SMALL = "-XX:TieredStopAtLevel=1"
+#: What an administrator has set for all jobs: spark-defaults.conf.
+_CONF = Path(__file__).parent / "conf"
+_DAEMON = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _PATIENCE_S = 300.0
 
 
@@ -30,6 +31,7 @@ def environment(**more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SPARK")}
     return kept | {
         "SPARK_HOME": os.environ.get("SPARK_HOME", str(SPARK)),
+        "SPARK_CONF_DIR": str(_CONF),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -63,7 +65,7 @@ class Standalone:
             self._processes.append(
                 subprocess.Popen(
                     processes.tethered([*command, *port, *arguments]),
-                    env=environment(SPARK_DAEMON_JAVA_OPTS=SMALL),
+                    env=environment(SPARK_DAEMON_JAVA_OPTS=_DAEMON),
                     cwd=self._directory,
                     stdout=log,
                     stderr=log,

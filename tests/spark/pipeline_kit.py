@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from click.testing import CliRunner, Result
-from pyspark.sql import SparkSession
 
 from coterie.spark.command import command
-from coterie.spark.pipeline.frames import read_table
 from coterie.spark.pipeline.output import plain
 from coterie.spark.pipeline.store import TableStore
 from tests.unit.spark.tables import rows_of
@@ -32,13 +30,11 @@ def pipeline(*arguments: str | Path) -> Result:
     return CliRunner().invoke(command, [str(each) for each in arguments], catch_exceptions=False)
 
 
-def everything(spark: SparkSession, out: Path) -> dict[str, list[str]]:
-    """All rows of all tables, in an order of their own."""
+def everything(out: Path) -> dict[str, list[str]]:
+    """All rows of all tables as they are on disk, in an order of their own."""
     store = TableStore(out)
     return {
-        name: sorted(
-            json.dumps(plain(row)) for row in read_table(spark, store, name).toArrow().to_pylist()
-        )
+        name: sorted(json.dumps(plain(row)) for row in rows_of(store, name))
         for name in store.tables
     }
 

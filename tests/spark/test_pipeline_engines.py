@@ -12,9 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from coterie.spark import submit
-from coterie.spark.pipeline.store import TableStore
 from coterie.testing import EmbeddedCluster
-from tests.spark.engines import SMALL, SUBMIT, Standalone, environment
+from tests.spark.engines import SUBMIT, Standalone, environment
 from tests.spark.pipeline_kit import Made, everything, pipeline
 
 _PATIENCE_S = 300.0
@@ -34,7 +33,7 @@ def run(*command: str | Path) -> str:
     done = subprocess.run(
         [str(each) for each in command],
         check=False,
-        env=environment(PYSPARK_SUBMIT_ARGS=f"--driver-java-options {SMALL} pyspark-shell"),
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=_PATIENCE_S,
@@ -52,7 +51,7 @@ def test_segment_files_on_a_standalone_cluster(
     where = ("--segments", made.segments, "--out", out, "--master", standalone.master)
     said = run(*coterie, "pipeline", "run", *where)
     assert said.replace(str(out), str(made.out)) == made.said
-    assert everything(spark, out) == everything(spark, made.out)
+    assert everything(out) == everything(made.out)
 
 
 def test_a_live_cluster_through_spark_submit(
@@ -63,17 +62,17 @@ def test_a_live_cluster_through_spark_submit(
     where = ("--bootstrap-server", cluster.bootstrap_servers)
     said = run(
         *(SUBMIT, "--master", standalone.master, "--executor-memory", "512m"),
-        *("--driver-java-options", SMALL, "--conf", "spark.ui.enabled=false"),
+        *("--conf", "spark.ui.enabled=false"),
         *(submit.__file__, "run", *where, "--out", out),
     )
     assert "2 groups" in said
-    tables = everything(spark, out)
+    tables = everything(out)
     assert tables["members"]
     # The same snapshot and the same log, built here.
     shutil.copytree(out, again)
     assert pipeline("build", "--out", again).exit_code == 0
-    assert everything(spark, again) == tables
+    assert everything(again) == tables
     # The same log, read here.
     assert pipeline("ingest", *where, "--out", other).exit_code == 0
-    for name in TableStore(other).tables:
-        assert everything(spark, other)[name] == tables[name], name
+    for name, rows in everything(other).items():
+        assert rows == tables[name], name

@@ -16,7 +16,7 @@ import pytest
 from coterie.datasets.log import LogQuery, SegmentSource, read_log
 from coterie.testing import EmbeddedCluster
 from tests.kit.offsets_log import golden_disk
-from tests.spark.engines import SMALL, SUBMIT, Standalone, environment, wait_for
+from tests.spark.engines import SUBMIT, Standalone, environment, wait_for
 from tests.spark.jobs.read_job import SECRET
 
 JOB = Path(__file__).parent / "jobs" / "read_job.py"
@@ -75,7 +75,7 @@ def test_local_cluster(
 ) -> None:
     """Two executors in processes of their own: everything that they need is sent to them."""
     submit = [SUBMIT, "--master", "local-cluster[2,1,1024]"]
-    submit += ["--driver-java-options", SMALL, "--conf", "spark.ui.enabled=false"]
+    submit += ["--conf", "spark.ui.enabled=false"]
     # Else it would write into its own installation.
     submit += ["--conf", f"spark.executorEnv.SPARK_WORKER_DIR={tmp_path}"]
     submit += ["--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.compress=false"]
@@ -109,7 +109,7 @@ def test_standalone_by_spark_submit_with_an_executor_killed_in_the_middle(
     hold.mkdir()
     command = [SUBMIT, "--master", standalone.master]
     command += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false"]
-    command += ["--driver-java-options", SMALL, "--executor-memory", "512m"]
+    command += ["--executor-memory", "512m"]
     command += ["--py-files", str(JOB.parent / "__init__.py")]
     command += [str(JOB), disk, cluster.bootstrap_servers, "--hold", str(hold)]
     said, log = tmp_path / "job.out", tmp_path / "job.log"

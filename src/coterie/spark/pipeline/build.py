@@ -1,19 +1,24 @@
 """`build`: every mart made anew from the raw tables, as of the newest moment in them, and committed together.
 
-A mart is written before the next one is made, and later ones read it from there: nothing is computed twice,
-and what does not fit into memory spills. Without new rows the same marts come out.
+A mart is written before those that are made from it, and they read it from there: nothing is computed twice,
+and what does not fit into memory spills. Small marts are made side by side: each is many short stages of one
+task, between which Spark plans. Without new rows the same marts come out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import UTC, datetime
 
 import pyarrow.parquet as pq
+from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 
-from coterie.spark.marts import MARTS
+from coterie.spark.marts import MARTS, Mart
 from coterie.spark.pipeline.frames import must_be_shared, read_table, replace_mart
 from coterie.spark.pipeline.progress import Progress
+from coterie.spark.pipeline.settings import has_few, writing
 from coterie.spark.pipeline.store import TableStore, Transaction
 from coterie.spark.pipeline.tables import MART_VERSION, RAW, RawTable
 
@@ -25,19 +30,53 @@ def build(
 ) -> dict[str, int]:
     """Make all marts; the rows of each."""
     progress = progress or Progress(quiet=True)
-    rows: dict[str, int] = {}
-    with store.write() as transaction:
+    with store.write() as transaction, writing(spark, store):
         must_be_shared(spark, store.root)
         as_of = newest_moment(store)
-        for mart in MARTS.values():
-            with progress.step(f"Making {mart.name.replace('_', ' ')}"):
-                frame = mart.make(**_inputs(spark, transaction, mart.needs), as_of=as_of)
-                rows[mart.name] = replace_mart(transaction, mart.name, frame, MART_VERSION)
+
+        def make(mart: Mart) -> int:
+            frame = mart.make(**_inputs(spark, transaction, mart.needs), as_of=as_of)
+            return replace_mart(transaction, mart.name, frame, MART_VERSION)
+
+        if has_few(store):
+            with progress.step("Making marts"):
+                rows = _side_by_side(make)
+        else:
+            rows = _in_turn(make, progress)
         with progress.step("Committing"):
             state = {"as_of": None if as_of is None else as_of.isoformat(), "rows": rows}
             transaction.remember("build", state)
             transaction.commit()
     return rows
+
+
+def _in_turn(make: Callable[[Mart], int], progress: Progress) -> dict[str, int]:
+    rows = {}
+    for mart in MARTS.values():
+        with progress.step(f"Making {mart.name.replace('_', ' ')}"):
+            rows[mart.name] = make(mart)
+    return rows
+
+
+def _side_by_side(make: Callable[[Mart], int]) -> dict[str, int]:
+    """Each in a thread of its own, which waits for those that it needs; if one fails, these do too."""
+    made: dict[str, Future[int]] = {name: Future() for name in MARTS}
+
+    def work(mart: Mart) -> None:
+        try:
+            for need in mart.needs:
+                if need in made:
+                    made[need].result()
+            made[mart.name].set_result(make(mart))
+        except BaseException as error:  # noqa: BLE001  (raised where it is waited for)
+            made[mart.name].set_exception(error)
+
+    threads = [InheritableThread(work, args=(mart,), daemon=True) for mart in MARTS.values()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return {name: future.result() for name, future in made.items()}
 
 
 def newest_moment(store: TableStore) -> datetime | None:

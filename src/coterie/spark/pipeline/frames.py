@@ -6,8 +6,7 @@ Called by every step that has a Spark session.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from coterie.errors import CoterieError
 from coterie.spark.marts import MARTS
+from coterie.spark.pipeline.settings import has_few, writing
 from coterie.spark.pipeline.store import TableStore, Transaction, lock_of
 from coterie.spark.pipeline.tables import RAW, RawTable
 from coterie.spark.pipeline.versions import check_mart, check_version
@@ -31,9 +31,6 @@ __all__ = [
     "replace_mart",
     "spark_schema",
 ]
-
-#: A file holds about this much before it is packed; a day of 10,000 groups is a handful of them.
-_FILE_BYTES = 256 * 1024 * 1024
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -82,44 +79,19 @@ def append_raw(transaction: Transaction, table: RawTable, frame: DataFrame) -> i
     day = F.date_format(F.col(table.day_of), "yyyy-MM-dd")
     whole = frame.select(*table.schema.names).withColumn("day", day)
     # REBALANCE lets Spark join small partitions of a day and split large ones, by what is really there.
-    with _writing(frame.sparkSession):
+    with writing(frame.sparkSession):
         rows = whole.hint("rebalance", "day").sortWithinPartitions("day", *table.order)
         rows.write.partitionBy("day").parquet(str(transaction.directory(table.name)))
     return transaction.append(table.name, table.schema, table.version)
 
 
 def replace_mart(transaction: Transaction, name: str, frame: DataFrame, version: int) -> int:
-    """Write a mart anew; how many rows it has."""
-    with _writing(frame.sparkSession):
-        frame.hint("rebalance").write.parquet(str(transaction.directory(name)))
+    """Write a mart anew, with the settings for `writing`; how many rows it has."""
+    # Only adaptive execution rebalances; few rows are planned without it.
+    whole = frame.coalesce(1) if has_few(transaction.store) else frame.hint("rebalance")
+    whole.write.parquet(str(transaction.directory(name)))
     schema = _written_schema(transaction, name)
     return transaction.replace(name, schema, version)
-
-
-#: How tables are written, whatever session we are given.
-_WRITING = {
-    "spark.sql.adaptive.enabled": "true",
-    "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(_FILE_BYTES),
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.parquet.compression.codec": "zstd",
-    "spark.sql.session.timeZone": "UTC",
-}
-
-
-@contextmanager
-def _writing(spark: SparkSession) -> Iterator[None]:
-    """The session's settings as our tables need them, and back again: it may be a user's own."""
-    before = {name: spark.conf.get(name, None) for name in _WRITING}
-    for name, value in _WRITING.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
 
 
 def _written_schema(transaction: Transaction, name: str) -> pa.Schema:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from coterie.spark.pipeline.frames import register_views
+from coterie.spark.pipeline.settings import planning
 from coterie.spark.pipeline.store import TableStore
 
 __all__ = ["FIGURES", "Answer", "Figure", "answers"]
@@ -70,7 +71,8 @@ FIGURES: Final = tuple(
 def answers(spark: SparkSession, store: TableStore) -> dict[str, Answer]:
     """Ask every question."""
     register_views(spark, store, " ".join(figure.sql for figure in FIGURES))
-    return {figure.name: _answer(spark, figure) for figure in FIGURES}
+    with planning(spark, store):
+        return {figure.name: _answer(spark, figure) for figure in FIGURES}
 
 
 def _answer(spark: SparkSession, figure: Figure) -> Answer:
