@@ -11,16 +11,21 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from coterie.datasets.log import LogQuery, SegmentSource, read_log
 from coterie.datasets.schemas import TIMESTAMP, schema
+from coterie.errors import InvalidArgument
+from coterie.spark.marts import Mart
+from coterie.spark.pipeline.build import side_by_side
 
 __all__ = [
     "NOW",
     "commit",
     "frame",
     "generation",
+    "make_marts",
     "member",
     "quick",
     "read_fleet",
@@ -41,14 +46,35 @@ _QUICK = {
 
 
 @contextmanager
-def quick(spark: SparkSession) -> Iterator[SparkSession]:
+def quick(spark: SparkSession, **more: str) -> Iterator[SparkSession]:
     """The session with settings for small tables, for a while."""
-    before = {name: spark.conf.get(name) for name in _QUICK}
-    for name, value in _QUICK.items():
+    settings = _QUICK | more
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     yield spark
     for name, old in before.items():
         spark.conf.set(name, str(old))
+
+
+def make_marts(
+    spark: SparkSession, tables: dict[str, DataFrame], as_of: datetime
+) -> dict[str, list[Row]]:
+    """The marts that can be made from these tables, as the pipeline makes them; they join the tables."""
+
+    def make(mart: Mart) -> list[Row] | None:
+        given = {name: tables.get(name) for name in mart.needs}
+        if not any(each is not None for each in given.values()):
+            with pytest.raises(InvalidArgument, match="none was given"):
+                mart.make(**given)
+            return None
+        found = mart.make(**given, as_of=as_of)
+        assert found.schema.simpleString() == mart.schema.simpleString(), mart.name
+        rows = found.collect()
+        tables[mart.name] = spark.createDataFrame(rows, mart.schema)
+        return rows
+
+    return {name: rows for name, rows in side_by_side(make).items() if rows is not None}
 
 
 def columns_of(dataset: str) -> pa.Schema:

@@ -19,9 +19,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from coterie.datasets.log import LogQuery, SegmentSource, read_log
 from coterie.datasets.schemas import schema
-from coterie.spark.marts import MARTS
 from tests.kit.offsets_log import golden_disk
-from tests.spark.marts_kit import quick
+from tests.spark.marts_kit import make_marts, quick
 from tests.unit.datasets.test_golden import at, dumped, expected_commit
 
 FINAL_STATE = Path(__file__).parents[1] / "data" / "offsets-log" / "final-state.json"
@@ -29,12 +28,12 @@ FINAL_STATE = Path(__file__).parents[1] / "data" / "offsets-log" / "final-state.
 
 Rows = dict[str, list[Row]]
 #: Two days after the script: what is idle is stale by then.
-NOW = max(at(row["CreateTime"]) for row in dumped()) + timedelta(days=2)  # type: ignore[type-var, operator]
+NOW = max(filter(None, (at(row["CreateTime"]) for row in dumped()))) + timedelta(days=2)
 
 
 @pytest.fixture(scope="module")
 def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rows]:
-    """Every mart, in the order in which the pipeline builds them."""
+    """Every mart."""
     source = SegmentSource.at(str(golden_disk(tmp_path_factory.mktemp("disk"))))
     with quick(spark):
         tables: dict[str, DataFrame] = {
@@ -43,12 +42,7 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
             )
             for name in ("commits", "group_events")
         }
-        rows: Rows = {}
-        for mart in MARTS.values():
-            found = mart.make(**{name: tables.get(name) for name in mart.needs}, as_of=NOW)
-            rows[mart.name] = found.collect()
-            tables[mart.name] = spark.createDataFrame(rows[mart.name], mart.schema)
-        yield rows
+        yield make_marts(spark, tables, NOW)
 
 
 @pytest.fixture(scope="module")

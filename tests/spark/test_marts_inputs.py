@@ -9,11 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
-from coterie.errors import InvalidArgument
 from coterie.spark.marts import MARTS
-from tests.spark.marts_kit import NOW, commit, frame, generation, member, only, quick
+from tests.spark.marts_kit import (
+    NOW,
+    commit,
+    frame,
+    generation,
+    make_marts,
+    member,
+    only,
+    quick,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "marts.md"
 HOSTILE = "=cmd|' /C calc'!A0,\"<script>alert(1)</script>\"\n"
@@ -67,23 +75,8 @@ def live_tables(session: SparkSession) -> dict[str, Any]:
     return {name: frame(session, name, each) for name, each in rows.items()}
 
 
-def build(session: SparkSession, tables: dict[str, Any]) -> dict[str, list[Row]]:
-    rows = {}
-    for mart in MARTS.values():
-        given = {name: tables.get(name) for name in mart.needs}
-        if not any(each is not None for each in given.values()):
-            with pytest.raises(InvalidArgument, match="none was given"):
-                mart.make(**given)
-            continue
-        found = mart.make(**given, as_of=NOW)
-        assert found.schema.simpleString() == mart.schema.simpleString(), mart.name
-        rows[mart.name] = found.collect()
-        tables[mart.name] = session.createDataFrame(rows[mart.name], mart.schema)
-    return rows
-
-
 def test_snapshots_alone_give_what_they_know(session: SparkSession) -> None:
-    rows = build(session, live_tables(session))
+    rows = make_marts(session, live_tables(session), NOW)
     assert {"rebalances", "offset_resets", "commit_rates"}.isdisjoint(rows)
     summary = {row.group_id: row for row in rows["group_summary"]}
     assert set(summary) == {"left", HOSTILE}
@@ -113,7 +106,7 @@ def test_the_log_alone_gives_what_it_knows(session: SparkSession) -> None:
             session, "group_events", [generation(0, 1, member("a", 0), group=HOSTILE)]
         ),
     }
-    rows = build(session, tables)
+    rows = make_marts(session, tables, NOW)
     assert set(rows) == set(MARTS)
     summary = only(rows["group_summary"])
     assert (summary.group_id, summary.state, summary.members) == (HOSTILE, "Stable", 1)

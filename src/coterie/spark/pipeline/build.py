@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import pyarrow.parquet as pq
 from pyspark import InheritableThread
@@ -22,7 +23,9 @@ from coterie.spark.pipeline.settings import has_few, writing
 from coterie.spark.pipeline.store import TableStore, Transaction
 from coterie.spark.pipeline.tables import MART_VERSION, RAW, RawTable
 
-__all__ = ["build", "newest_moment"]
+__all__ = ["build", "newest_moment", "side_by_side"]
+
+T = TypeVar("T")
 
 
 def build(
@@ -40,7 +43,7 @@ def build(
 
         if has_few(store):
             with progress.step("Making marts"):
-                rows = _side_by_side(make)
+                rows = side_by_side(make)
         else:
             rows = _in_turn(make, progress)
         with progress.step("Committing"):
@@ -58,9 +61,9 @@ def _in_turn(make: Callable[[Mart], int], progress: Progress) -> dict[str, int]:
     return rows
 
 
-def _side_by_side(make: Callable[[Mart], int]) -> dict[str, int]:
-    """Each in a thread of its own, which waits for those that it needs; if one fails, these do too."""
-    made: dict[str, Future[int]] = {name: Future() for name in MARTS}
+def side_by_side(make: Callable[[Mart], T]) -> dict[str, T]:
+    """Make all marts, each in a thread that waits for those that it needs, and fails if one of them does."""
+    made: dict[str, Future[T]] = {name: Future() for name in MARTS}
 
     def work(mart: Mart) -> None:
         try:
