@@ -141,6 +141,26 @@ CLASSIC = [
 ]
 
 
+def ends(group: str, offset: int, *ids: str) -> list[dict[str, Any]]:
+    """A group of some members whose processes are stopped together: they leave one after the other."""
+    members = [member(each, number) for number, each in enumerate(ids)]
+    at = NOW - timedelta(hours=1)
+    return [
+        generation(
+            offset + gone, 1 + gone, *members[gone:], group=group, timestamp=at, state_timestamp=at
+        )
+        for gone in range(len(ids) + 1)
+    ]
+
+
+CLASSIC += ends("stopped", 200, "a", "b", "c", "d", "e", "f")
+CLASSIC += [
+    generation(300 + number, 1 + number, member(f"m-{number}", 0), group="restless")
+    | {"timestamp": NOW - timedelta(minutes=90) + timedelta(seconds=number)}
+    for number in range(8)
+]
+
+
 @pytest.fixture(scope="module")
 def classic(session: SparkSession) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {}
@@ -183,6 +203,15 @@ def test_a_generation_that_nobody_saw_was_somebody_who_came_and_went(
     _, second = classic["passed"]
     assert (second.hidden_before, second.joined, second.left) == (1, [], [])
     assert (second.cause, second.changes) == ("member_churn", ["member_churn"])
+
+
+def test_a_large_group_that_is_stopped_is_no_storm(classic: dict[str, list[Row]]) -> None:
+    """The last of them leave a small group; what counts is how large it was."""
+    stopped = classic["stopped"]
+    assert [row.members for row in stopped] == [6, 5, 4, 3, 2, 1, 0]
+    assert stopped[-1].in_ten_minutes == 7
+    assert not any(row.storm for row in stopped)
+    assert all(row.storm for row in classic["restless"])
 
 
 def test_what_nobody_can_know_is_unknown(classic: dict[str, list[Row]]) -> None:

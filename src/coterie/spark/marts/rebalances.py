@@ -114,7 +114,10 @@ def _with_storms(found: DataFrame) -> DataFrame:
     trailing = in_time.rangeBetween(-_STORM_SECONDS, 0)
     following = in_time.rangeBetween(0, _STORM_SECONDS)
     count: Column = F.when(F.col("rebalanced"), 1 + F.coalesce("hidden_before", F.lit(0)))
+    # Those who were there before or afterwards. A group that is stopped is small only at the end.
+    crowd = F.coalesce("members", F.lit(0)) + F.coalesce(F.size("left"), F.lit(0))
     found = found.withColumn("in_ten_minutes", F.coalesce(F.sum(count).over(trailing), F.lit(0)))
+    found = found.withColumn("crowd", F.max(crowd).over(trailing))
     return found.select(
         "*",
         F.max(_stormy()).over(following).alias("storm"),
@@ -126,7 +129,4 @@ def _with_storms(found: DataFrame) -> DataFrame:
 
 def _stormy() -> Column:
     """Whether the ten minutes up to a rebalance were a storm."""
-    crowd = F.coalesce("members", F.lit(0)) + F.greatest(
-        F.coalesce(F.size("left"), F.lit(0)), F.lit(0)
-    )
-    return F.col("in_ten_minutes") > F.greatest(F.lit(STORM - 1), crowd * _PER_MEMBER + 1)
+    return F.col("in_ten_minutes") > F.greatest(F.lit(STORM - 1), F.col("crowd") * _PER_MEMBER + 1)
