@@ -80,10 +80,8 @@ def test_a_dead_broker_is_named_and_the_rest_is_kept(spark: SparkSession, tmp_pa
         cluster.create_topic("orders", partitions=2)
         for number in range(4):
             cluster.scene("empty_group", f"idle-{number}", topic="orders", offset=0)
-        settings = {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "default.api.timeout.ms": "1000",
-        }
+        where = {"bootstrap.servers": cluster.bootstrap_servers}
+        settings = {**where, "default.api.timeout.ms": "500"}
         store = TableStore(tmp_path)
         cluster.pause_broker(2)
         taken = snapshot(store, settings)
@@ -93,4 +91,4 @@ def test_a_dead_broker_is_named_and_the_rest_is_kept(spark: SparkSession, tmp_pa
             snapshot(store, settings, strict=True)
         assert len({row["snapshot_id"] for row in rows_of(store, "errors")}) == 1
         cluster.resume_broker(2)
-        assert ingest(spark, store, ClusterOrigin(settings)).failures == {}
+        assert ingest(spark, store, ClusterOrigin(where)).failures == {}

@@ -127,7 +127,10 @@ class TableStore:
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def _remove_leftovers(self) -> None:
-        """Remove what neither this version names nor the one before, which may still be read."""
+        """Remove what neither this version names nor the one before, which may still be read.
+
+        After kill -9 Spark's JVM lives a moment longer, and clears up too: what is gone is not missed.
+        """
         named = {*self.catalog.tables.values(), *self.catalog.previous.values()}
         files = {
             self.root / manifest.table / file.path
@@ -138,16 +141,16 @@ class TableStore:
         for table in (each for each in self.root.iterdir() if _is_table(each)):
             for entry in table.iterdir():
                 if entry.is_dir() and (table.name, entry.name) not in runs:
-                    shutil.rmtree(entry)
+                    shutil.rmtree(entry, ignore_errors=True)
                 elif entry.is_file() and f"{table.name}/{entry.name}" not in named:
-                    entry.unlink()
+                    entry.unlink(missing_ok=True)
         self._remove_files_of_kept_runs(runs, files)
 
     def _remove_files_of_kept_runs(self, runs: set[tuple[str, ...]], files: set[Path]) -> None:
         for run in runs:
             for file in self.root.joinpath(*run).rglob("*"):
                 if file.is_file() and file not in files:
-                    file.unlink()
+                    file.unlink(missing_ok=True)
 
 
 def _is_table(path: Path) -> bool:
