@@ -37,8 +37,8 @@ class Fleet:
 def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Every mart, once."""
     directory = tmp_path_factory.mktemp("fleet") / "sim"
-    simulate(directory, groups=48, hours=24, seed=11, partitions=4)
-    # With a hundred thousand rows, projections repay their compilation.
+    simulate(directory, groups=48, hours=24, seed=11, partitions=4, commit_every_ms=900_000)
+    # With so many rows, projections repay their compilation.
     with quick(spark, **{"spark.sql.codegen.factoryMode": "FALLBACK"}):
         tables = read_fleet(spark, directory)
         yield Fleet(directory, tables, make_marts(spark, tables, END))

@@ -28,7 +28,7 @@ _WRITING: Final = {
     "spark.sql.session.timeZone": "UTC",
 }
 #: Up to so many rows in all, one task does in a fraction of a second what a stage has to do.
-_FEW_ROWS: Final = 100_000
+_FEW_ROWS: Final = 50_000
 #: For few rows. Adaptive execution runs each stage as a job of its own and plans all others anew after it:
 #: for plans as long as those of the marts, that takes longer than the work.
 _FEW: Final = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
