@@ -1,8 +1,8 @@
 """`build`: every mart made anew from the raw tables, as of the newest moment in them, and committed together.
 
 A mart is written before those that are made from it, and they read it from there: nothing is computed twice,
-and what does not fit into memory spills. Marts of few rows are made side by side: each is many short stages of one
-task, between which Spark plans. Without new rows the same marts come out.
+and what does not fit into memory spills. Marts of few rows are made side by side: each is many short stages
+of one task, between which Spark plans. Without new rows the same marts come out.
 """
 
 from __future__ import annotations
