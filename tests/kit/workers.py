@@ -1,8 +1,8 @@
 """How the workers of `make test` share the suite, so that none is idle while another still has minutes to go.
 
-What this is: a pytest plugin for pytest-xdist's --dist=loadscope. A module stays with one worker, and so does
-a directory whose modules share what is dear to start: one Spark session, one Kafka of each version. What
-takes longest begins first; the rest, in its random order, goes to whoever is free.
+What this is: a pytest plugin for pytest-xdist's --dist=loadscope. A module stays with one worker, and so do
+modules that share what is dear to start: a Spark session, a Kafka of each version. What takes longest begins
+first; the rest, in its random order, goes to whoever is free.
 What this is not: of any effect where pytest runs without workers.
 Who calls it: tests/conftest.py names it in pytest_plugins.
 """
@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-#: Longest first. A directory is one piece of work.
+#: Longest first. What begins alike is one piece of work.
 FIRST = (
+    "tests/spark/test_pipeline",
     "tests/spark/",
     "tests/compat/",
     "tests/faults/test_storage_faults.py",
