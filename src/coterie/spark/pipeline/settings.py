@@ -27,11 +27,17 @@ _WRITING: Final = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.session.timeZone": "UTC",
 }
-#: Up to so many rows in all, one task does in a fraction of a second what a stage has to do.
-_FEW_ROWS: Final = 50_000
-#: For few rows. Adaptive execution runs each stage as a job of its own and plans all others anew after it:
-#: for plans as long as those of the marts, that takes longer than the work.
-_FEW: Final = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+#: Up to so many rows in all, planning and compiling take longer than the work. Half a million of them are
+#: built in two thirds of the time that it takes with the settings for many.
+_FEW_ROWS: Final = 500_000
+#: For few rows. Adaptive execution runs each stage as a job of its own and plans all others anew after it. And
+#: to compile a stage takes a young JVM longer than to interpret its plan.
+_FEW: Final = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 @contextmanager
