@@ -30,8 +30,8 @@ _WRITING: Final = {
 #: Up to so many rows in all, planning and compiling take longer than the work. Half a million of them are
 #: built in two thirds of the time that it takes with the settings for many.
 _FEW_ROWS: Final = 500_000
-#: For few rows. Adaptive execution runs each stage as a job of its own and plans all others anew after it. And
-#: to compile a stage takes a young JVM longer than to interpret its plan.
+#: For few rows. Adaptive execution runs each stage as a job of its own and plans the others anew after it,
+#: and to compile a stage takes a young JVM longer than to interpret its plan.
 _FEW: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
