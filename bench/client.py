@@ -330,7 +330,7 @@ class _Field:
                     peers={each: self._deletion(each, size) for each in peers},
                     goal=goal,
                     agree=lambda: None,
-                    max_rounds=_FEW_ROUNDS,
+                    max_rounds=_ROUNDS,
                 )
 
     def _deletion(self, name: str, size: int) -> Round:
