@@ -42,6 +42,8 @@ _RECORDS: Final = 10
 #: A call has to end so soon after the cluster could answer it.
 _GAP_MS: Final = 2_000.0
 _AT_ONCE: Final = 1_000
+#: So many new groups are hardly ever all on the same brokers.
+_NEW: Final = 20
 _ROUNDS: Final = 7
 #: confluent-kafka takes seconds for each round of these.
 _FEW_ROUNDS: Final = 2
@@ -154,6 +156,7 @@ def measurements(*, tiny: bool = False) -> Iterator[Measurement]:
         for size in (15,) if tiny else (1_000, 10_000):
             field.fill(size)
             yield from field.warm(size)
+        yield field.changed(size)
         yield from field.cold(size)
         yield from field.deleting(5 if tiny else 1_000)
         yield from field.requests(size)
@@ -256,6 +259,25 @@ class _Field:
                     agree=partial(self._agree, order, [_KADM]),
                     max_rounds=_ROUNDS,
                 )
+
+    def changed(self, size: int) -> Measurement:
+        """A list of which each broker's part has changed: we decode again what we knew, as all others do."""
+
+        def after_a_change(name: str) -> Round:
+            def one_round() -> float:
+                self._commit([f"new-{next(self._numbers)}" for _ in range(_NEW)])
+                return self._timed(name, "list")()
+
+            return one_round
+
+        return Measurement(
+            name=f"client.list_{size}_changed",
+            ours=after_a_change(_OURS),
+            peers={each: after_a_change(each) for each in self._peers()},
+            goal=1.0,
+            agree=partial(self._agree, "list", self._peers()),
+            max_rounds=_ROUNDS,
+        )
 
     def _peers(self) -> list[str]:
         """All but kadm, which is compiled and has a goal of its own."""

@@ -115,7 +115,7 @@ def _with_storms(found: DataFrame) -> DataFrame:
     following = in_time.rangeBetween(0, _STORM_SECONDS)
     count: Column = F.when(F.col("rebalanced"), 1 + F.coalesce("hidden_before", F.lit(0)))
     # Those who were there before or afterwards. A group that is stopped is small only at the end.
-    crowd = F.coalesce("members", F.lit(0)) + F.coalesce(F.size("left"), F.lit(0))
+    crowd = F.coalesce("members", F.lit(0)) + F.greatest(F.size("left"), F.lit(0))
     found = found.withColumn("in_ten_minutes", F.coalesce(F.sum(count).over(trailing), F.lit(0)))
     found = found.withColumn("crowd", F.max(crowd).over(trailing))
     return found.select(

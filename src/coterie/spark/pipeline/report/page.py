@@ -198,15 +198,17 @@ def _curves(answer: Answer, heading: str, key: str, axis: Axis, words: Words) ->
         frame = charts.Frame(width, height, left=76)
         label = f"{heading}: {len(order)} curves"
         drawn.append(charts.lines(frame, time, axis(max(peaks.values())), lines, label))
-    # Of records the number is known, however old they are.
-    unknown = {name for name in order if any(row["at_least"] for row in found[name])}
-    unknown = unknown if key == "lag_seconds" else set()
-    peak = {
-        name: f"{words(peaks[name])} or more" if name in unknown else f"up to {words(peaks[name])}"
-        for name in order
-    }
-    legend = [Legend(name, i, peak[name]) for i, name in enumerate(order)]
+    legend = [
+        Legend(name, colour, _peak(found[name], key, words(peaks[name])))
+        for colour, name in enumerate(order)
+    ]
     return [Block(heading, wide=drawn[0], narrow=drawn[1], legend=legend, sql=answer.figure.sql)]
+
+
+def _peak(rows: list[Row], key: str, peak: str) -> str:
+    """The highest point of a curve. How many records wait is always known, how old they are is not."""
+    unsure = key == "lag_seconds" and any(row["at_least"] for row in rows)
+    return f"{peak} or more" if unsure else f"up to {peak}"
 
 
 def _by_group(answer: Answer) -> dict[str, list[Row]]:
