@@ -29,8 +29,8 @@ def test_twenty_seconds_of_fuzzing_find_nothing(tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
-    if done.returncode == 2:
-        pytest.skip(last)
+    if done.returncode == 2 and sys.platform != "linux":
+        pytest.skip(last)  # atheris is built for Linux alone; there, without it, this test fails
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.fullmatch(
         r"fuzz: nothing found; (\d+) executions, (\d+) edges of code, (\d+) seeds, \d+ seconds",

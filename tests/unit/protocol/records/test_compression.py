@@ -111,7 +111,6 @@ except RecordBatchError:
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no resource module")
 @pytest.mark.parametrize("codec", COMPRESSED)
 def test_a_bomb_costs_no_more_than_the_limit(codec: CompressionType) -> None:
     # The bomb is made here, so that the other process has only the unpacking in its peak.
