@@ -108,7 +108,9 @@ def test_apache_kafka_has_every_group_of_the_world(ours_on_kafka: Replayed) -> N
     assert not ours_on_kafka.absent
 
 
-def test_our_cluster_lacks_share_and_streams_groups_and_nothing_else(ours_on_ours: Replayed) -> None:
+def test_our_cluster_lacks_share_and_streams_groups_and_nothing_else(
+    ours_on_ours: Replayed,
+) -> None:
     assert ours_on_ours.absent == ABSENT
     assert sorted(ours_on_ours.said) == ON_OURS
 
