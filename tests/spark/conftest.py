@@ -45,8 +45,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")
-        # Tables of tests are short: compiling their plans would take longer than running them. The pipeline does
-        # so, too, unless there are many rows; test_pipeline.py builds marts by that way as well, compiled.
+        # Tables of tests are short: compiling their plans would take longer than running them. The pipeline
+        # compiles them for many rows alone; test_pipeline.py builds marts that way, too.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         # Of each plan, after each of its stages, Spark writes a description for its page.
