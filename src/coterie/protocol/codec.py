@@ -25,6 +25,7 @@ from coterie.protocol.source import Compiled
 from coterie.protocol.wire import Malformed
 
 __all__ = [
+    "BROKEN",
     "MAX_REQUEST_ELEMENTS",
     "MAX_RESPONSE_ELEMENTS",
     "decode",
@@ -42,7 +43,8 @@ MAX_RESPONSE_ELEMENTS: Final = 10_000_000
 
 M = TypeVar("M", bound=Message)
 
-_BROKEN: Final = (IndexError, struct.error, Malformed)
+#: What a compiled decoder raises for bytes that are no message.
+BROKEN: Final = (IndexError, struct.error, Malformed)
 
 
 def decode(
@@ -66,7 +68,7 @@ def decode_prefix(
         max_elements = budget
     try:
         result: tuple[M, int] = compiled.call(data, offset, max_elements)
-    except _BROKEN:
+    except BROKEN:
         return _decode_carefully(cls, data, version, offset, max_elements)
     return result
 
@@ -77,7 +79,7 @@ def _decode_carefully(
     compiled = _careful_decoder(cls, version)
     try:
         result: tuple[M, int] = compiled.call(data, offset, max_elements)
-    except _BROKEN as error:
+    except BROKEN as error:
         failure = compiled.locate(error.__traceback__)
         at = failure.variables.get("p", offset)
         reason = str(error) if isinstance(error, Malformed) else f"the bytes end at {len(data)}"

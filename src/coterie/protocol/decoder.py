@@ -30,13 +30,41 @@ from coterie.protocol.schema import (
 from coterie.protocol.source import Compiled, Source
 from coterie.protocol.types import Number, Uuid
 
-__all__ = ["compile_decoder", "holds_records", "smallest"]
+__all__ = [
+    "compile_decoder",
+    "compile_decoder_around_elements",
+    "compile_element_reader",
+    "holds_records",
+    "smallest",
+]
 
 
 def compile_decoder(cls: type[Message], version: int, *, careful: bool) -> Compiled:
     """`codec(data, at, elements) -> (message, end)`; elements is the budget for all arrays together."""
     writer = _DecoderWriter(cls, version, careful=careful)
     return writer.write(cls)
+
+
+def compile_decoder_around_elements(cls: type[Message], version: int) -> Compiled:
+    """`codec(data, at, elements, read) -> (message, end)`, for a message with one array, of structs.
+
+    The array's elements are not read by this code: `read(at, count) -> (elements, end)` gives them.
+    """
+    writer = _DecoderWriter(cls, version, careful=False, around=True)
+    return writer.write(cls)
+
+
+def compile_element_reader(cls: type[Message], version: int) -> Compiled:
+    """`codec(data)`, a generator that reads elements of the array of such a message.
+
+    It is sent where they begin and how many to read; it gives a list of them, and where they end.
+    """
+    (element,) = [
+        field.type.element.cls
+        for field in fields_of(cls)
+        if isinstance(field.type, ArrayOf) and isinstance(field.type.element, StructOf)
+    ]
+    return _DecoderWriter(cls, version, careful=False).write_reader(cls, element)
 
 
 def holds_records(kind: WireType | type[Struct]) -> bool:
@@ -88,8 +116,11 @@ class _Lead(NamedTuple):
 class _DecoderWriter:
     """Local names in the code it writes: b bytes, t the same as text, p position, n length or count."""
 
-    def __init__(self, cls: type[Message], version: int, *, careful: bool) -> None:
+    def __init__(
+        self, cls: type[Message], version: int, *, careful: bool, around: bool = False
+    ) -> None:
         self.version = version
+        self.around = around
         self.flexible = version in cls.__flexible__
         self.careful = careful
         self.as_text = not holds_records(cls)
@@ -110,16 +141,33 @@ class _DecoderWriter:
         self.memory: list[str] = []
 
     def write(self, cls: type[Message]) -> Compiled:
-        with self.source.block("def codec(b, p, elements):"):
-            self.source.line("end = len(b)")
-            if self.as_text and not self.careful:
-                self.source.line('t = str(b, "latin-1")')
-            memory = self.source.mark()
+        arguments = "b, p, elements, read" if self.around else "b, p, elements"
+        with self.source.block(f"def codec({arguments}):"):
+            memory = self.begin()
             made = self.struct(cls)
             self.check_end()
             self.source.line(f"return {made}, p")
             self.source.insert(memory, self.memory)
         return self.source.compile(f"decode {cls.__name__} v{self.version}")
+
+    def write_reader(self, cls: type[Message], element: type[Struct]) -> Compiled:
+        line = self.source.line
+        with self.source.block("def codec(b):"):
+            memory = self.begin()
+            line("p, n = yield None")
+            with self.source.block("while True:"):
+                line("found = []")
+                self.loop("found", StructOf(element), "n")
+                line("p, n = yield found, p")
+            self.source.insert(memory, self.memory)
+        return self.source.compile(f"read elements of {cls.__name__} v{self.version}")
+
+    def begin(self) -> int:
+        """The first lines of a function; returns the place for what it is to remember."""
+        self.source.line("end = len(b)")
+        if self.as_text and not self.careful and not self.around:
+            self.source.line('t = str(b, "latin-1")')
+        return self.source.mark()
 
     # -- structs -------------------------------------------------------------------------------------
 
@@ -425,6 +473,9 @@ class _DecoderWriter:
             if isinstance(element, Number):
                 line(f'{name} = unpack_from(f">{{{count}}}{element.letter}", b, p)')
                 line(f"p += {count} * {element.size}")
+                return
+            if self.around:
+                line(f"{name}, p = read(p, {count})")
                 return
             line(f"{name} = []")
             self.loop(name, element, count)

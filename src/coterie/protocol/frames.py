@@ -13,7 +13,9 @@ from typing import Final, NamedTuple
 from coterie.errors import ProtocolError
 from coterie.protocol.api import ApiKey
 from coterie.protocol.codec import decode_prefix, encode
+from coterie.protocol.messages.groups import ListGroupsResponse
 from coterie.protocol.messages.headers import RequestHeader, ResponseHeader
+from coterie.protocol.repeated_list import RepeatedList
 from coterie.protocol.schema import Request, Response
 
 __all__ = [
@@ -275,30 +277,26 @@ def frame_response(api: ApiKey, body: bytes, version: int, *, correlation_id: in
 
 def decode_response(api: ApiKey, version: int, data: bytes | memoryview) -> tuple[int, Response]:
     """The correlation id and the response in a frame."""
+    correlation_id, at = _response_start(api, version, data)
+    response, _ = decode_prefix(api.response, data, version, offset=at)
+    return correlation_id, response
+
+
+def _response_start(api: ApiKey, version: int, data: bytes | memoryview) -> tuple[int, int]:
+    """The correlation id of a response, and where the response itself begins."""
     tagged = _response_header_version(api, version)
     at = _SIZE.size + tagged
     if len(data) >= at and not (tagged and data[_SIZE.size]):
         # Of a header without tagged fields there is only this; the codec would look at the whole frame.
-        correlation_id: int = _SIZE.unpack_from(data)[0]
-    else:
-        header, at = decode_prefix(ResponseHeader, data, tagged)
-        correlation_id = header.correlation_id
-    response, _ = decode_prefix(api.response, data, version, offset=at)
-    return correlation_id, response
+        return _SIZE.unpack_from(data)[0], at
+    header, at = decode_prefix(ResponseHeader, data, tagged)
+    return header.correlation_id, at
 
 
 class _Pending(NamedTuple):
     correlation_id: int
     api: ApiKey
     version: int
-
-
-class _Known(NamedTuple):
-    """An answer that was decoded before, with the bytes behind its correlation id."""
-
-    version: int
-    rest: bytes
-    response: Response
 
 
 class InFlight:
@@ -308,8 +306,7 @@ class InFlight:
         self.client_id = client_id
         self._pending: deque[_Pending] = deque()
         self._next_id = 0
-        #: The last list of groups. Who watches a cluster gets the same thousands of them again and again.
-        self._known: _Known | None = None
+        self._groups = RepeatedList(ListGroupsResponse, version=0)
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -343,11 +340,10 @@ class InFlight:
         return found, response
 
     def _decode(self, expected: _Pending, data: bytes | memoryview) -> Response:
-        """Of the same bytes as the last time, the same object: messages cannot be changed."""
         if expected.api is not ApiKey.LIST_GROUPS:
             return decode_response(expected.api, expected.version, data)[1]
-        rest = bytes(data[_SIZE.size :])
-        if self._known is None or (expected.version, rest) != self._known[:2]:
-            _, response = decode_response(expected.api, expected.version, data)
-            self._known = _Known(expected.version, rest, response)
-        return self._known.response
+        # Who watches a cluster gets nearly the same thousands of groups again and again.
+        if expected.version != self._groups.version:
+            self._groups = RepeatedList(ListGroupsResponse, expected.version)
+        _, at = _response_start(expected.api, expected.version, data)
+        return self._groups.decode(bytes(data[at:]))
