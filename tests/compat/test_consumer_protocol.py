@@ -48,15 +48,16 @@ from tests.kit.wire_client import WireClient
 
 pytestmark = pytest.mark.kafka
 
-#: Rebalances in tenths of seconds; Kafka has to be told that this is allowed.
+#: Rebalances in tenths of seconds; Kafka has to be told that this is allowed. A session is so long that a
+#: slow machine does not end it while a broker starts.
 FAST = {
     "group.consumer.heartbeat.interval.ms": "200",
-    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "20000",
     "group.consumer.assignment.interval.ms": "0",
 }
 KAFKA = FAST | {
     "group.consumer.min.heartbeat.interval.ms": "200",
-    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.min.session.timeout.ms": "20000",
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "1",
     # A broker that was killed is let in again when this has passed.
@@ -296,7 +297,7 @@ def life(world: World, client: Client) -> list[dict[str, Any]]:
 
 def migration(world: World, client: Client) -> list[dict[str, Any]]:
     """A classic group takes in a member of the new protocol, and loses it again."""
-    classic = {"group.protocol": "classic", "session.timeout.ms": "6000"} | client.classic
+    classic = {"group.protocol": "classic", "session.timeout.ms": "20000"} | client.classic
     classic |= {"heartbeat.interval.ms": "200"}
     with (
         Stage(world, client, "migration") as stage,

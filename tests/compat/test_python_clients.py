@@ -19,6 +19,9 @@ from tests.compat.scenarios import SCENARIOS, drain, joined, unique, values
 from tests.kit.kafka import KafkaCluster
 from tests.kit.wire_client import WireClient
 
+# Clients may leave something open: kafka-python, say, the socket of a connection that is refused.
+pytestmark = pytest.mark.filterwarnings("ignore:.*[uU]nclosed:ResourceWarning")
+
 CLIENTS: list[type[Client]] = [ConfluentClient, AioKafkaClient, KafkaPythonClient]
 Play = tuple[type[Client], str]
 PLAYS = [
@@ -137,8 +140,6 @@ def move(cluster: EmbeddedCluster, group: str) -> None:
     cluster.move_coordinator(group, to=cluster.coordinator_of(group) % 3 + 1)
 
 
-# kafka-python does not close the socket of a connection that is refused.
-@pytest.mark.filterwarnings("ignore:.*unclosed <socket:ResourceWarning")
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 @pytest.mark.parametrize("disturb", [kill, stop, move])
 def test_members_go_on_with_another_coordinator(

@@ -31,9 +31,11 @@ from tests.kit.wire_client import WireClient
 
 
 @contextmanager
-def running(*options: str) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
+def running(
+    *options: str, stderr: int | None = None
+) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
     command = [str(Path(sys.executable).parent / "coterie"), "server", "--port", "0", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as process:
         try:
             assert process.stdout is not None
             host, port = process.stdout.readline().split()[3].split(":")
@@ -131,17 +133,24 @@ def join_with_short_session(client: WireClient) -> str:
 
 
 def test_f26_a_server_out_of_files_recovers_when_they_are_free_again() -> None:
-    with running("--memory") as (process, host, port):
+    with running("--memory", stderr=subprocess.PIPE) as (process, host, port):
+        assert process.stderr is not None
         held = [socket.create_connection((host, port), timeout=30) for _ in range(20)]
         _, most = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (8, most))
         # The kernel takes these; the server cannot accept them, and must not spin or end over it.
         more = [socket.create_connection((host, port), timeout=30) for _ in range(5)]
+        said = iter(process.stderr.readline, "")
+        told = next(line for line in said if "Too many open files" in line)
+        assert " ERROR coterie.server: cannot accept connections: " in told
+        assert "ulimit -n" in told
         for each in (*held, *more):
             each.close()
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (64, most))
         with WireClient(host, port) as client:
             assert client.ask(ListGroupsRequest(), ListGroupsResponse).error_code == 0
+        process.terminate()
+        assert "Traceback" not in process.stderr.read()
 
 
 def test_f24_idle_connections_cost_the_active_one_nothing_but_memory() -> None:

@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -105,6 +106,7 @@ def command(
 
 async def _serve(cluster: Cluster, root: Path | None, once_ready: Path | None) -> int:
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_tell)
     asked_to_stop = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, asked_to_stop.set)
@@ -134,6 +136,19 @@ async def _serve(cluster: Cluster, root: Path | None, once_ready: Path | None) -
         return 1
     await cluster.stop()
     return 0
+
+
+def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What goes wrong in the loop itself; of a connection that cannot be accepted, in one line."""
+    error = context.get("exception")
+    if isinstance(error, OSError) and "accept" in context["message"]:
+        logging.getLogger("coterie.server").error(
+            "cannot accept connections: %s; they wait, and are tried again in a second. "
+            "Close some, or raise the limit of open files (ulimit -n)",
+            error.strerror,
+        )
+    else:
+        loop.default_exception_handler(context)
 
 
 async def _settle(cluster: Cluster) -> None:

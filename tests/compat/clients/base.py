@@ -31,8 +31,8 @@ __all__ = [
 
 #: A rebalance is heard of with a heartbeat; Kafka's 3 s would make every scenario wait for it.
 HEARTBEAT_MS = 200
-#: The shortest that brokers allow by default.
-SESSION_MS = 6_000
+#: No member is to be given up because the machine is slow.
+SESSION_MS = 30_000
 _DEADLINE_S = 60.0
 
 

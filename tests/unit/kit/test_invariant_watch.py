@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 
 from coterie.client.results import BrokerFailure, GroupChange, GroupListing, Result, TopicPartition
 from coterie.coordinator import Outcome
@@ -249,6 +250,20 @@ def test_i9_an_exception_that_nobody_expected(broken: BrokenPromises) -> None:
         info = None if error is None else (type(error), error, None)
         watch.handle(log.makeRecord("coterie.server", logging.ERROR, "", 0, text, (), info))
     assert broken.take() == ["I9: coterie.server logged ZeroDivisionError: broker 1 failed"]
+
+
+def test_i9_is_not_about_the_tasks_of_stock_clients(broken: BrokenPromises) -> None:
+    watch = LogWatch(broken)
+    log = logging.getLogger("elsewhere")
+    lost = KafkaConnectionError()
+    for name, error in (("asyncio", lost), ("asyncio", OSError()), ("coterie.server", lost)):
+        text, info = "Future exception was never retrieved", (type(error), error, None)
+        watch.handle(log.makeRecord(name, logging.ERROR, "", 0, text, (), info))
+    said = "logged {}: Future exception was never retrieved"
+    assert broken.take() == [
+        f"I9: asyncio {said.format('OSError')}",
+        f"I9: coterie.server {said.format('KafkaConnectionError')}",
+    ]
 
 
 def test_i9_a_process_that_prints_a_traceback() -> None:
