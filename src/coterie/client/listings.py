@@ -1,7 +1,8 @@
-"""From the lists of brokers to listings of groups, each list turned into them once.
+"""From the lists of brokers to listings of groups, each part of a list turned into them once.
 
-Who watches a cluster lists it again and again, and most of the time a broker says the very same as before:
-then its answer is the same object (see coterie.protocol.frames), and so are the listings made from it.
+Who watches a cluster lists it again and again, and most of what a broker says is the same as before: then
+these parts of its answer are the very objects (see coterie.protocol.repeated_list), and so are the listings
+made from them.
 """
 
 from __future__ import annotations
@@ -12,14 +13,22 @@ from typing import NamedTuple
 from coterie.client.network import Node
 from coterie.client.results import GroupListing
 from coterie.protocol.group_state import GroupState, GroupType
-from coterie.protocol.messages.groups import ListGroupsResponse
+from coterie.protocol.messages.groups import ListedGroup, ListGroupsResponse
+from coterie.protocol.repeated_list import blocks_of
 
 __all__ = ["Listings"]
 
 
+class _Block(NamedTuple):
+    """What a part of a list was turned into. The part is kept, for it is known by its identity."""
+
+    groups: tuple[ListedGroup, ...]
+    listings: dict[str, GroupListing]
+
+
 class _Known(NamedTuple):
     answer: ListGroupsResponse
-    items: dict[str, GroupListing]
+    blocks: dict[int, _Block]
 
 
 class Listings:
@@ -35,24 +44,32 @@ class Listings:
         for node, answer in answers.items():
             known = before.get(node)
             if known is None or known.answer is not answer:
-                known = _Known(answer, _listings(answer, node.node_id))
+                known = _turned(answer, node.node_id, {} if known is None else known.blocks)
             self._known[node] = known
-            items.update(known.items)
+            for block in known.blocks.values():
+                items.update(block.listings)
         return items
 
 
-def _listings(answer: ListGroupsResponse, coordinator: int) -> dict[str, GroupListing]:
+def _turned(answer: ListGroupsResponse, coordinator: int, before: Mapping[int, _Block]) -> _Known:
+    """The listings of an answer; those of a block that was in the last one, too, are taken from there."""
     states, kinds = _States(), _Kinds()
-    return {
-        group.group_id: GroupListing(
-            group.group_id,
-            group.protocol_type,
-            states[group.group_state],
-            kinds[group.group_type],
-            coordinator,
+    blocks: dict[int, _Block] = {}
+    for groups in blocks_of(answer.groups):
+        blocks[id(groups)] = before.get(id(groups)) or _Block(
+            groups,
+            {
+                group.group_id: GroupListing(
+                    group.group_id,
+                    group.protocol_type,
+                    states[group.group_state],
+                    kinds[group.group_type],
+                    coordinator,
+                )
+                for group in groups
+            },
         )
-        for group in answer.groups
-    }
+    return _Known(answer, blocks)
 
 
 class _States(dict[str, GroupState | None]):

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from functools import cache
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar, cast
 
 from coterie.protocol.codec import BROKEN, MAX_RESPONSE_ELEMENTS, decode
 from coterie.protocol.decoder import compile_decoder_around_elements, compile_element_reader
 from coterie.protocol.schema import Response, Struct
 from coterie.protocol.source import Compiled
 
-__all__ = ["RepeatedList"]
+__all__ = ["RepeatedList", "blocks_of"]
 
 R = TypeVar("R", bound=Response)
+S = TypeVar("S", bound=Struct)
 
 #: Elements in a block: few enough that half of the blocks stay as they are when one group in twenty has
 #: changed, enough that to find a block takes a tenth of the time in which it is read.
@@ -39,7 +40,24 @@ class _Block(NamedTuple):
     """Elements that follow each other, and their bytes."""
 
     data: bytes
-    elements: list[Struct]
+    elements: tuple[Struct, ...]
+
+
+class _InBlocks(tuple[Struct, ...]):  # noqa: SLOT001 - tuples have no slots for more
+    """A list that knows its blocks."""
+
+    blocks: tuple[tuple[Struct, ...], ...]
+
+
+def blocks_of(elements: tuple[S, ...]) -> tuple[tuple[S, ...], ...]:
+    """The elements of an answer, block by block.
+
+    A block is the same object as long as its elements stay as they are: who makes something out of them need
+    not make it again.
+    """
+    if isinstance(elements, _InBlocks):
+        return cast("tuple[tuple[S, ...], ...]", elements.blocks)
+    return (elements,)
 
 
 class RepeatedList(Generic[R]):
@@ -109,7 +127,9 @@ class _Reading:
             found += block.elements
             at += len(block.data)
             self.blocks.append(block)
-        return tuple(found), at
+        made = _InBlocks(found)
+        made.blocks = tuple([block.elements for block in self.blocks])
+        return made, at
 
     def _known_at(self, at: int) -> int | None:
         """Which block stands here: the one behind the last found, or one that begins like this."""
@@ -130,7 +150,7 @@ class _Reading:
             more, end = self._reader.send((end, 1))
             elements += more
             self._patience -= 1
-        return _Block(self._data[at:end], elements)
+        return _Block(self._data[at:end], tuple(elements))
 
 
 @cache

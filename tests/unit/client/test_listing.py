@@ -223,6 +223,30 @@ def test_what_has_not_changed_is_made_once_and_belongs_to_nobody() -> None:
     run(scene())
 
 
+def test_of_a_long_list_only_what_is_around_a_change_is_made_again() -> None:
+    states = ["Stable"] * 200
+
+    def changing(_: ListGroupsRequest) -> ListGroupsResponse:
+        listed = [ListedGroup(f"group-{n}", "consumer", each) for n, each in enumerate(states)]
+        return ListGroupsResponse(groups=tuple(listed))
+
+    async def scene() -> None:
+        async with (
+            ScriptedBroker(1, ListGroups=changing) as broker,
+            AdminClient(bootstrap_servers=broker.address) as admin,
+        ):
+            broker.peers = [broker]
+            answers = []
+            for number in (0, 100, 150, 199):
+                states[number] = "Empty"
+                answers.append((await admin.list_groups()).items)
+                assert [str(each.state) for each in answers[-1].values()] == states
+            before, after = answers[-2:]
+            assert sum(after[group] is not before[group] for group in after) <= 32
+
+    run(scene())
+
+
 def test_an_error_of_one_broker_is_its_own() -> None:
     def broken(_: ListGroupsRequest) -> ListGroupsResponse:
         return ListGroupsResponse(error_code=-1)
