@@ -10,6 +10,8 @@ its verdict counts.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import repeat
 from typing import NamedTuple
 
@@ -100,6 +102,13 @@ def smallest(kind: WireType, version: int, *, flexible: bool) -> int:
     return 1 if flexible else 4
 
 
+#: Whether the first byte of a compact length is all of it and not null. To look it up costs half of two
+#: comparisons, and most bytes that are looked at one by one are such lengths.
+_SHORT = (False, *[True] * 127, *[False] * 128)
+#: To count to a small number costs less than to make an iterator that does.
+_FEW = 64
+_TURNS = tuple([(None,) * count for count in range(_FEW)])
+
 #: Different runs of strings to remember while one message is read; states and types have far fewer.
 _MEMORY = 64
 
@@ -129,6 +138,8 @@ class _DecoderWriter:
             Malformed=wire.Malformed,
             compact_length=wire.compact_length,
             compact_text=wire.compact_text,
+            SHORT=_SHORT,
+            TURNS=_TURNS,
             repeat=repeat,
             skip_tags=wire.skip_tags,
             tag_header=wire.tag_header,
@@ -154,29 +165,34 @@ class _DecoderWriter:
         line = self.source.line
         with self.source.block("def codec(b):"):
             memory = self.begin()
-            line("p, n = yield None")
+            line("p, count = yield None")
             with self.source.block("while True:"):
                 line("found = []")
-                self.loop("found", StructOf(element), "n")
-                line("p, n = yield found, p")
+                self.loop("found", StructOf(element), "count")
+                line("p, count = yield found, p")
             self.source.insert(memory, self.memory)
         return self.source.compile(f"read elements of {cls.__name__} v{self.version}")
 
     def begin(self) -> int:
         """The first lines of a function; returns the place for what it is to remember."""
         self.source.line("end = len(b)")
+        if self.flexible:
+            self.source.line("short = SHORT")
         if self.as_text and not self.careful and not self.around:
             self.source.line('t = str(b, "latin-1")')
         return self.source.mark()
 
     # -- structs -------------------------------------------------------------------------------------
 
-    def struct(self, cls: type[Struct], *, repeats: bool = False) -> str:
-        """Code that reads the fields of a struct; returns the expression that builds it."""
+    def struct(self, cls: type[Struct], *, into: str = "") -> str:
+        """Code that reads the fields of a struct; returns the expression that builds it.
+
+        As an element of an array it is put `into` that instead.
+        """
         values: list[str] = []
         tagged: dict[int, Field] = {}
         # The careful decoder reads everything; only compact lengths can be hopped over unchecked.
-        remembers = repeats and self.flexible and not self.careful
+        remembers = bool(into) and self.flexible and not self.careful
         familiar = familiar_run(cls, self.version) if remembers else ()
         known: dict[Field, str] = {}
         # Where nothing stands behind the run, the struct's empty tag section is remembered with it.
@@ -200,7 +216,9 @@ class _DecoderWriter:
             if not last:
                 self.no_tags()
         else:
-            return self.tags(cls, values, tagged)
+            return self.tags(cls, values, tagged, into)
+        if into:
+            self.source.line(f"{into}.append({self.build(cls, values)})")
         return self.build(cls, values)
 
     def present(self, cls: type[Struct]) -> list[Field]:
@@ -249,20 +267,24 @@ class _DecoderWriter:
             line("p = q")
         return names
 
-    def tags(self, cls: type[Struct], values: list[str], tagged: dict[int, Field]) -> str:
+    def tags(
+        self, cls: type[Struct], values: list[str], tagged: dict[int, Field], into: str
+    ) -> str:
         """The tag section of a struct that has tagged fields; returns the variable with the struct."""
         line, block = self.source.line, self.source.block
         made, count, tag, stop = (self.source.fresh(prefix) for prefix in ("v", "n", "tag", "stop"))
-        self.flush()
-        with block("if not b[p]:"):
-            line("p += 1")
-            line(f"{made} = {self.build(cls, values)}")
+        give = f"{into}.append({{}})" if into else f"{made} = {{}}"
+        lead = self.lead()
+        with block("if not n:"):
+            if not lead.taken:
+                line("p += 1")
+            line(give.format(self.build(cls, values)))
         with block("else:"):
             values = list(values)
             for index, field in tagged.items():
                 values[index] = self.source.fresh("v")
                 line(f"{values[index]} = {self.source.constant(field.default)}")
-            line(f"{count}, p = uvarint(b, p)")
+            line(f"{count}, p = uvarint(b, {lead.at})")
             with block(f"if {count} > {wire.MAX_TAGS}:"):
                 line(f'raise Malformed(f"{{{count}}} tagged fields; the limit is {wire.MAX_TAGS}")')
             line(f"{tag} = -1")
@@ -273,7 +295,7 @@ class _DecoderWriter:
                         self.tagged_value(field, values[index], stop)
                 with block("else:"):
                     line(f"p = {stop}")
-            line(f"{made} = {self.build(cls, values)}")
+            line(give.format(self.build(cls, values)))
         return made
 
     def tagged_value(self, field: Field, name: str, stop: str) -> None:
@@ -385,13 +407,12 @@ class _DecoderWriter:
             self.slice_text(name, "p", f"p + {length}", f"p - {length}")
 
     def compact_string(self, name: str, *, nullable: bool) -> None:
-        line, block = self.source.line, self.source.block
         lead = self.lead()
-        with block("if 0 < n < 128:"):
-            self.slice_text(name, lead.start, lead.end, "p - n + 1")
-        with block("elif n:"):
-            line(f"{name}, p = compact_text(b, {lead.at})")
-        self.compact_null(name, lead, nullable=nullable)
+        with self.compact_null(name, lead, nullable=nullable):
+            with self.source.block(f"{'elif' if nullable else 'if'} short[n]:"):
+                self.slice_text(name, lead.start, lead.end, "p - n + 1")
+            with self.source.block("else:" if nullable else "elif n:"):
+                self.source.line(f"{name}, p = compact_text(b, {lead.at})")
 
     def lead(self) -> _Lead:
         """Read the first byte of a compact length into n; together with numbers before it, if any."""
@@ -402,14 +423,19 @@ class _DecoderWriter:
         self.flush()
         return _Lead(at="p - 1", start="p", end="p + n - 1", taken=True)
 
-    def compact_null(self, name: str, lead: _Lead, *, nullable: bool) -> None:
+    @contextmanager
+    def compact_null(self, name: str, lead: _Lead, *, nullable: bool) -> Iterator[None]:
+        """The branch for a lead of null: the first where null is allowed, for it is common there."""
+        if nullable:
+            with self.source.block("if not n:"):
+                self.source.line(f"{name} = None")
+                if not lead.taken:
+                    self.source.line("p += 1")
+            yield
+            return
+        yield
         with self.source.block("else:"):
-            if not nullable:
-                self.source.line('raise Malformed("null where the field may not be null")')
-                return
-            self.source.line(f"{name} = None")
-            if not lead.taken:
-                self.source.line("p += 1")
+            self.source.line('raise Malformed("null where the field may not be null")')
 
     def slice_text(self, name: str, start: str, end: str, again: str) -> None:
         """Cut text out and step behind it; `again` says where it began, seen from there."""
@@ -434,15 +460,15 @@ class _DecoderWriter:
     def compact_blob(self, name: str, *, nullable: bool) -> None:
         line, block = self.source.line, self.source.block
         lead = self.lead()
-        with block("if 0 < n < 128:"):
-            self.check_room(lead.end)
-            line(f"{name} = b[{lead.start} : (p := {lead.end})]")
-        with block("elif n:"):
-            line(f"n, p = compact_length(b, {lead.at})")
-            self.check_room("p + n")
-            line(f"{name} = b[p : p + n]")
-            line("p += n")
-        self.compact_null(name, lead, nullable=nullable)
+        with self.compact_null(name, lead, nullable=nullable):
+            with block(f"{'elif' if nullable else 'if'} short[n]:"):
+                self.check_room(lead.end)
+                line(f"{name} = b[{lead.start} : (p := {lead.end})]")
+            with block("else:" if nullable else "elif n:"):
+                line(f"n, p = compact_length(b, {lead.at})")
+                self.check_room("p + n")
+                line(f"{name} = b[p : p + n]")
+                line("p += n")
 
     def nested(self, name: str, cls: type[Struct], *, nullable: bool, tagged: bool) -> None:
         """A struct; one that may be null has a byte before it, and Kafka spells null in two ways."""
@@ -462,10 +488,14 @@ class _DecoderWriter:
         count = self.length(letter="i", compact=self.flexible)
         self.null(name, f"{count} < 0", nullable=nullable)
         with block("else:"):
-            # Before anything is made: the bytes must be there, and the budget must allow it.
+            # Before anything is made: the budget must allow it, and the bytes must be there. Without a check
+            # for them, what is read one by one ends with the bytes, and nothing was made for the rest.
             least = smallest(element, self.version, flexible=self.flexible)
             line(f"elements -= {count}")
-            with block(f"if elements < 0 or {count} * {least} > end - p:"):
+            missing = f" or {count} * {least} > end - p"
+            if not self.careful and not isinstance(element, Number):
+                missing = ""
+            with block(f"if elements < 0{missing}:"):
                 line(
                     f'raise Malformed(f"{{{count}}} elements do not fit in {{end - p}} bytes, '
                     f'or into the {{elements + {count}}} that are allowed")'
@@ -482,10 +512,10 @@ class _DecoderWriter:
             line(f"{name} = tuple({name})")
 
     def loop(self, name: str, element: WireType, count: str) -> None:
-        with self.source.block(f"for _ in repeat(None, {count}):"):
+        turns = f"TURNS[{count}] if {count} < {_FEW} else repeat(None, {count})"
+        with self.source.block(f"for _ in {turns}:"):
             if isinstance(element, StructOf):
-                made = self.struct(element.cls, repeats=True)
-                self.source.line(f"{name}.append({made})")
+                self.struct(element.cls, into=name)
                 return
             item = self.source.fresh("v")
             match element:
