@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import repeat
 from typing import NamedTuple
 
@@ -105,6 +105,11 @@ def smallest(kind: WireType, version: int, *, flexible: bool) -> int:
 #: Whether the first byte of a compact length is all of it and not null. To look it up costs half of two
 #: comparisons, and most bytes that are looked at one by one are such lengths.
 _SHORT = (False, *[True] * 127, *[False] * 128)
+#: By how much a short value takes us on. Null takes us out of the bytes, a long one out of the table: both
+#: end in an IndexError, which costs nothing as long as it does not come.
+_STEP = (1 << 40, *range(1, 128))
+#: So many strings and blobs make it worth while to read an element in brief before it is read in full.
+_BRIEF = 4
 #: To count to a small number costs less than to make an iterator that does.
 _FEW = 64
 _TURNS = tuple([(None,) * count for count in range(_FEW)])
@@ -139,6 +144,7 @@ class _DecoderWriter:
             compact_length=wire.compact_length,
             compact_text=wire.compact_text,
             SHORT=_SHORT,
+            STEP=_STEP,
             TURNS=_TURNS,
             repeat=repeat,
             skip_tags=wire.skip_tags,
@@ -220,6 +226,53 @@ class _DecoderWriter:
         if into:
             self.source.line(f"{into}.append({self.build(cls, values)})")
         return self.build(cls, values)
+
+    def brief(self, cls: type[Struct], into: str) -> None:
+        """Of elements of strings and blobs only: code that reads one as if all of them were short.
+
+        After the first that is not so, or that has tagged fields, all are read in full.
+        """
+        line, block = self.source.line, self.source.block
+        fields = [field for field in self.present(cls) if field.tag is None]
+        quick = self.flexible and self.as_text and not self.careful
+        if not quick or len(fields) < _BRIEF or familiar_run(cls, self.version):
+            return
+        if not all(isinstance(field.type, Text | Blob) for field in fields):
+            return
+        names = {field: self.source.fresh("v") for field in fields}
+        values = [
+            names.get(field) or self.source.constant(field.default) for field in fields_of(cls)
+        ]
+        self.memory += ["step = STEP", "brief = True"]
+        with block("if brief:"):
+            line("start = p")
+            with block("try:"):
+                for field, name in names.items():
+                    with self.source.field(field.name):
+                        self.brief_value(field, name)
+                with block("if not b[p]:"):
+                    line(f"{into}.append({self.build(cls, values)})")
+                    line("p += 1")
+                    line("continue")
+            with block("except IndexError:"):
+                line("pass")
+            line("p = start")
+            line("brief = False")
+
+    def brief_value(self, field: Field, name: str) -> None:
+        line, block = self.source.line, self.source.block
+        with ExitStack() as present:
+            if self.version in field.nullable:
+                with block("if not b[p]:"):
+                    line(f"{name} = None")
+                    line("p += 1")
+                present.enter_context(block("else:"))
+            if isinstance(field.type, Blob):
+                line(f"{name} = b[p + 1 : (p := p + step[b[p]])]")
+                return
+            line(f"{name} = t[p + 1 : (p := p + step[b[p]])]")
+            with block(f"if not {name}.isascii():"):
+                line(f"{name} = text(b, p - len({name}), p)")
 
     def present(self, cls: type[Struct]) -> list[Field]:
         """The fields that this version has, tagged ones included."""
@@ -515,6 +568,7 @@ class _DecoderWriter:
         turns = f"TURNS[{count}] if {count} < {_FEW} else repeat(None, {count})"
         with self.source.block(f"for _ in {turns}:"):
             if isinstance(element, StructOf):
+                self.brief(element.cls, name)
                 self.struct(element.cls, into=name)
                 return
             item = self.source.fresh("v")
