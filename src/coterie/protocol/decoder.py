@@ -10,10 +10,8 @@ its verdict counts.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import repeat
-from typing import NamedTuple
 
 from coterie.protocol import wire
 from coterie.protocol.schema import (
@@ -29,14 +27,14 @@ from coterie.protocol.schema import (
     familiar_run,
     fields_of,
 )
-from coterie.protocol.source import Compiled, Source
-from coterie.protocol.types import Number, Uuid
+from coterie.protocol.source import Compiled
+from coterie.protocol.types import Number
+from coterie.protocol.value_decoder import Lead, ValueWriter
 
 __all__ = [
     "compile_decoder",
     "compile_decoder_around_elements",
     "compile_element_reader",
-    "holds_records",
     "smallest",
 ]
 
@@ -69,20 +67,6 @@ def compile_element_reader(cls: type[Message], version: int) -> Compiled:
     return _DecoderWriter(cls, version, careful=False).write_reader(cls, element)
 
 
-def holds_records(kind: WireType | type[Struct]) -> bool:
-    """Whether record batches are somewhere inside: such messages can be large and are mostly bytes."""
-    match kind:
-        case Blob(records):
-            return records
-        case ArrayOf(element):
-            return holds_records(element)
-        case StructOf(cls):
-            return holds_records(cls)
-        case type():
-            return any(holds_records(field.type) for field in fields_of(kind))
-    return False
-
-
 def smallest(kind: WireType, version: int, *, flexible: bool) -> int:
     """The fewest bytes that a value can take; a count is checked against it before anything is made."""
     match kind:
@@ -102,12 +86,6 @@ def smallest(kind: WireType, version: int, *, flexible: bool) -> int:
     return 1 if flexible else 4
 
 
-#: Whether the first byte of a compact length is all of it and not null. To look it up costs half of two
-#: comparisons, and most bytes that are looked at one by one are such lengths.
-_SHORT = (False, *[True] * 127, *[False] * 128)
-#: By how much a short value takes us on. Null takes us out of the bytes, a long one out of the table: both
-#: end in an IndexError, which costs nothing as long as it does not come.
-_STEP = (1 << 40, *range(1, 128))
 #: So many strings and blobs make it worth while to read an element in brief before it is read in full.
 _BRIEF = 4
 #: To count to a small number costs less than to make an iterator that does.
@@ -118,43 +96,22 @@ _TURNS = tuple([(None,) * count for count in range(_FEW)])
 _MEMORY = 64
 
 
-class _Lead(NamedTuple):
-    """Where things are once the first byte of a compact length was read; expressions of the code."""
-
-    at: str
-    start: str
-    end: str
-    taken: bool
-
-
-class _DecoderWriter:
-    """Local names in the code it writes: b bytes, t the same as text, p position, n length or count."""
+class _DecoderWriter(ValueWriter):
+    """Structs and arrays, made of values."""
 
     def __init__(
         self, cls: type[Message], version: int, *, careful: bool, around: bool = False
     ) -> None:
-        self.version = version
+        super().__init__(cls, version, careful=careful)
         self.around = around
-        self.flexible = version in cls.__flexible__
-        self.careful = careful
-        self.as_text = not holds_records(cls)
-        self.source = Source()
         self.source.names.update(
-            Malformed=wire.Malformed,
-            compact_length=wire.compact_length,
-            compact_text=wire.compact_text,
-            SHORT=_SHORT,
-            STEP=_STEP,
             TURNS=_TURNS,
             repeat=repeat,
             skip_tags=wire.skip_tags,
             tag_header=wire.tag_header,
-            text=wire.text,
             unpack_from=struct.unpack_from,
             uvarint=wire.uvarint,
-            Uuid=Uuid,
         )
-        self.run: list[tuple[str, str]] = []
         self.memory: list[str] = []
 
     def write(self, cls: type[Message]) -> Compiled:
@@ -259,21 +216,6 @@ class _DecoderWriter:
             line("p = start")
             line("brief = False")
 
-    def brief_value(self, field: Field, name: str) -> None:
-        line, block = self.source.line, self.source.block
-        with ExitStack() as present:
-            if self.version in field.nullable:
-                with block("if not b[p]:"):
-                    line(f"{name} = None")
-                    line("p += 1")
-                present.enter_context(block("else:"))
-            if isinstance(field.type, Blob):
-                line(f"{name} = b[p + 1 : (p := p + step[b[p]])]")
-                return
-            line(f"{name} = t[p + 1 : (p := p + step[b[p]])]")
-            with block(f"if not {name}.isascii():"):
-                line(f"{name} = text(b, p - len({name}), p)")
-
     def present(self, cls: type[Struct]) -> list[Field]:
         """The fields that this version has, tagged ones included."""
         return [field for field in fields_of(cls) if self.version in field.versions]
@@ -325,31 +267,53 @@ class _DecoderWriter:
     ) -> str:
         """The tag section of a struct that has tagged fields; returns the variable with the struct."""
         line, block = self.source.line, self.source.block
-        made, count, tag, stop = (self.source.fresh(prefix) for prefix in ("v", "n", "tag", "stop"))
+        made = self.source.fresh("v")
         give = f"{into}.append({{}})" if into else f"{made} = {{}}"
-        lead = self.lead()
-        with block("if not n:"):
-            if not lead.taken:
-                line("p += 1")
-            line(give.format(self.build(cls, values)))
-        with block("else:"):
-            values = list(values)
-            for index, field in tagged.items():
-                values[index] = self.source.fresh("v")
-                line(f"{values[index]} = {self.source.constant(field.default)}")
-            line(f"{count}, p = uvarint(b, {lead.at})")
-            with block(f"if {count} > {wire.MAX_TAGS}:"):
-                line(f'raise Malformed(f"{{{count}}} tagged fields; the limit is {wire.MAX_TAGS}")')
-            line(f"{tag} = -1")
-            with block(f"for _ in repeat(None, {count}):"):
-                line(f"{tag}, p, {stop} = tag_header(b, p, {tag})")
-                for position, (index, field) in enumerate(tagged.items()):
-                    with block(f"{'elif' if position else 'if'} {tag} == {field.tag}:"):
-                        self.tagged_value(field, values[index], stop)
-                with block("else:"):
-                    line(f"p = {stop}")
-            line(give.format(self.build(cls, values)))
+        with ExitStack() as unusual:
+            if into and self.run and not self.careful:
+                self.usual_end(cls, values, give)
+                unusual.enter_context(block("else:"))
+            lead = self.lead()
+            with block("if not n:"):
+                if not lead.taken:
+                    line("p += 1")
+                line(give.format(self.build(cls, values)))
+            with block("else:"):
+                self.tag_section(values, tagged, lead)
+                line(give.format(self.build(cls, values)))
         return made
+
+    def usual_end(self, cls: type[Struct], values: list[str], give: str) -> None:
+        """The branch for numbers at the end that have their defaults, and no tags: all known by one look."""
+        numbers = [name for name, _ in self.run]
+        defaults = {name: field.default for name, field in zip(values, fields_of(cls), strict=True)}
+        letters = "".join(letter for _, letter in self.run)
+        end = struct.pack(f">{letters}x", *(defaults[name] for name in numbers))
+        with self.source.block(f"if b[p : p + {len(end)}] == {self.source.constant(end)}:"):
+            self.source.line(f"p += {len(end)}")
+            usual = [
+                self.source.constant(defaults[name]) if name in numbers else name for name in values
+            ]
+            self.source.line(give.format(self.build(cls, usual)))
+
+    def tag_section(self, values: list[str], tagged: dict[int, Field], lead: Lead) -> None:
+        """Tags that are there; the values of those that are known change places with their defaults."""
+        line, block = self.source.line, self.source.block
+        count, tag, stop = (self.source.fresh(prefix) for prefix in ("n", "tag", "stop"))
+        for index, field in tagged.items():
+            values[index] = self.source.fresh("v")
+            line(f"{values[index]} = {self.source.constant(field.default)}")
+        line(f"{count}, p = uvarint(b, {lead.at})")
+        with block(f"if {count} > {wire.MAX_TAGS}:"):
+            line(f'raise Malformed(f"{{{count}}} tagged fields; the limit is {wire.MAX_TAGS}")')
+        line(f"{tag} = -1")
+        with block(f"for _ in repeat(None, {count}):"):
+            line(f"{tag}, p, {stop} = tag_header(b, p, {tag})")
+            for position, (index, field) in enumerate(tagged.items()):
+                with block(f"{'elif' if position else 'if'} {tag} == {field.tag}:"):
+                    self.tagged_value(field, values[index], stop)
+            with block("else:"):
+                line(f"p = {stop}")
 
     def tagged_value(self, field: Field, name: str, stop: str) -> None:
         with self.source.field(field.name):
@@ -396,132 +360,6 @@ class _DecoderWriter:
             case StructOf(cls):
                 self.nested(name, cls, nullable=nullable, tagged=field.tag is not None)
         return name
-
-    def flush(self) -> None:
-        """Read all fixed-width numbers that stand in a row with one call."""
-        if not self.run:
-            return
-        unpack = struct.Struct(">" + "".join(letter for _, letter in self.run))
-        names = ", ".join(name for name, _ in self.run)
-        reader = self.source.fresh("S")
-        self.source.names[reader] = unpack.unpack_from
-        self.source.line(f"{names}, = {reader}(b, p)")
-        self.source.line(f"p += {unpack.size}")
-        self.run = []
-
-    def check_end(self) -> None:
-        with self.source.block("if p > end:"):
-            self.source.line('raise Malformed(f"needs {p} bytes but there are {end}")')
-
-    def check_room(self, stop: str) -> None:
-        """In the careful decoder: whether the value is all there, before p steps over it."""
-        if self.careful:
-            with self.source.block(f"if {stop} > end:"):
-                self.source.line(
-                    f'raise Malformed(f"runs to byte {{{stop}}} but there are {{end}}")'
-                )
-
-    def null(self, name: str, test: str, *, nullable: bool) -> None:
-        """The branch for null: a value where it is allowed, else an error."""
-        with self.source.block(f"if {test}:"):
-            if nullable:
-                self.source.line(f"{name} = None")
-            else:
-                self.source.line('raise Malformed("null where the field may not be null")')
-
-    def uuid(self, name: str) -> None:
-        self.flush()
-        self.check_room("p + 16")
-        self.source.line(f"{name} = Uuid(b[p : p + 16])")
-        self.source.line("p += 16")
-
-    def length(self, *, letter: str, compact: bool) -> str:
-        """Code that reads a length or count; -1 (or below, when not compact) is null."""
-        name = self.source.fresh("n")
-        if not compact:
-            self.run.append((name, letter))
-            self.flush()
-            return name
-        self.flush()
-        self.source.line(f"{name} = b[p] - 1")
-        with self.source.block(f"if {name} < 127:"):
-            self.source.line("p += 1")
-        with self.source.block("else:"):
-            self.source.line(f"{name}, p = compact_length(b, p)")
-        return name
-
-    def string(self, name: str, *, nullable: bool, compact: bool) -> None:
-        if compact:
-            self.compact_string(name, nullable=nullable)
-            return
-        length = self.length(letter="h", compact=False)
-        self.null(name, f"{length} < 0", nullable=nullable)
-        with self.source.block("else:"):
-            self.slice_text(name, "p", f"p + {length}", f"p - {length}")
-
-    def compact_string(self, name: str, *, nullable: bool) -> None:
-        lead = self.lead()
-        with self.compact_null(name, lead, nullable=nullable):
-            with self.source.block(f"{'elif' if nullable else 'if'} short[n]:"):
-                self.slice_text(name, lead.start, lead.end, "p - n + 1")
-            with self.source.block("else:" if nullable else "elif n:"):
-                self.source.line(f"{name}, p = compact_text(b, {lead.at})")
-
-    def lead(self) -> _Lead:
-        """Read the first byte of a compact length into n; together with numbers before it, if any."""
-        if not self.run:
-            self.source.line("n = b[p]")
-            return _Lead(at="p", start="p + 1", end="p + n", taken=False)
-        self.run.append(("n", "B"))
-        self.flush()
-        return _Lead(at="p - 1", start="p", end="p + n - 1", taken=True)
-
-    @contextmanager
-    def compact_null(self, name: str, lead: _Lead, *, nullable: bool) -> Iterator[None]:
-        """The branch for a lead of null: the first where null is allowed, for it is common there."""
-        if nullable:
-            with self.source.block("if not n:"):
-                self.source.line(f"{name} = None")
-                if not lead.taken:
-                    self.source.line("p += 1")
-            yield
-            return
-        yield
-        with self.source.block("else:"):
-            self.source.line('raise Malformed("null where the field may not be null")')
-
-    def slice_text(self, name: str, start: str, end: str, again: str) -> None:
-        """Cut text out and step behind it; `again` says where it began, seen from there."""
-        if not self.as_text or self.careful:
-            self.source.line(f"{name} = text(b, {start}, {end})")
-            self.source.line(f"p = {end}")
-            return
-        self.source.line(f"{name} = t[{start} : (p := {end})]")
-        with self.source.block(f"if not {name}.isascii():"):
-            self.source.line(f"{name} = text(b, {again}, p)")
-
-    def blob(self, name: str, *, nullable: bool, compact: bool) -> None:
-        if compact:
-            self.compact_blob(name, nullable=nullable)
-            return
-        length = self.length(letter="i", compact=False)
-        self.null(name, f"{length} < 0", nullable=nullable)
-        with self.source.block("else:"):
-            self.check_room(f"p + {length}")
-            self.source.line(f"{name} = b[p : (p := p + {length})]")
-
-    def compact_blob(self, name: str, *, nullable: bool) -> None:
-        line, block = self.source.line, self.source.block
-        lead = self.lead()
-        with self.compact_null(name, lead, nullable=nullable):
-            with block(f"{'elif' if nullable else 'if'} short[n]:"):
-                self.check_room(lead.end)
-                line(f"{name} = b[{lead.start} : (p := {lead.end})]")
-            with block("else:" if nullable else "elif n:"):
-                line(f"n, p = compact_length(b, {lead.at})")
-                self.check_room("p + n")
-                line(f"{name} = b[p : p + n]")
-                line("p += n")
 
     def nested(self, name: str, cls: type[Struct], *, nullable: bool, tagged: bool) -> None:
         """A struct; one that may be null has a byte before it, and Kafka spells null in two ways."""
