@@ -184,18 +184,19 @@ class _DecoderWriter(ValueWriter):
             self.source.line(f"{into}.append({self.build(cls, values)})")
         return self.build(cls, values)
 
-    def brief(self, cls: type[Struct], into: str) -> None:
-        """Of elements of strings and blobs only: code that reads one as if all of them were short.
+    def brief(self, cls: type[Struct], into: str, turns: str) -> bool:
+        """Of elements of strings and blobs only: code that reads them as if all of these were short.
 
-        After the first that is not so, or that has tagged fields, all are read in full.
+        If one is not so, or has tagged fields, all are read in full, and all arrays behind them are. Returns
+        whether there is such code.
         """
         line, block = self.source.line, self.source.block
         fields = [field for field in self.present(cls) if field.tag is None]
         quick = self.flexible and self.as_text and not self.careful
         if not quick or len(fields) < _BRIEF or familiar_run(cls, self.version):
-            return
+            return False
         if not all(isinstance(field.type, Text | Blob) for field in fields):
-            return
+            return False
         names = {field: self.source.fresh("v") for field in fields}
         values = [
             names.get(field) or self.source.constant(field.default) for field in fields_of(cls)
@@ -203,18 +204,19 @@ class _DecoderWriter(ValueWriter):
         self.memory += ["step = STEP", "brief = True"]
         with block("if brief:"):
             line("start = p")
-            with block("try:"):
+            with block("try:"), block(f"for _ in {turns}:"):
                 for field, name in names.items():
                     with self.source.field(field.name):
                         self.brief_value(field, name)
-                with block("if not b[p]:"):
-                    line(f"{into}.append({self.build(cls, values)})")
-                    line("p += 1")
-                    line("continue")
+                with block("if b[p]:"):
+                    line("raise IndexError")
+                line("p += 1")
+                line(f"{into}.append({self.build(cls, values)})")
             with block("except IndexError:"):
-                line("pass")
-            line("p = start")
-            line("brief = False")
+                line("p = start")
+                line("brief = False")
+                line(f"{into}.clear()")
+        return True
 
     def present(self, cls: type[Struct]) -> list[Field]:
         """The fields that this version has, tagged ones included."""
@@ -404,9 +406,11 @@ class _DecoderWriter(ValueWriter):
 
     def loop(self, name: str, element: WireType, count: str) -> None:
         turns = f"TURNS[{count}] if {count} < {_FEW} else repeat(None, {count})"
-        with self.source.block(f"for _ in {turns}:"):
+        with ExitStack() as inside:
+            if isinstance(element, StructOf) and self.brief(element.cls, name, turns):
+                inside.enter_context(self.source.block("if not brief:"))
+            inside.enter_context(self.source.block(f"for _ in {turns}:"))
             if isinstance(element, StructOf):
-                self.brief(element.cls, name)
                 self.struct(element.cls, into=name)
                 return
             item = self.source.fresh("v")
