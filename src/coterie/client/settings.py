@@ -123,5 +123,7 @@ def read_properties(path: PathLike[str] | str) -> dict[str, object]:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise InvalidSetting(f"{path} cannot be read: {error.strerror}") from None
+        brokers = f"; if these are brokers, say bootstrap_servers={str(path)!r}"
+        hint = brokers if str(path).rpartition(":")[2].isdecimal() else ""
+        raise InvalidSetting(f"{path} cannot be read: {error.strerror}{hint}") from None
     return dict(parse_properties(text))

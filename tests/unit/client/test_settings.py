@@ -59,6 +59,9 @@ def test_settings_that_do_not_fit(properties: dict[str, object], says: str) -> N
 def test_a_file_that_is_not_there_or_not_one(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match="cannot be read"):
         AdminClient(tmp_path / "nowhere.properties")
+    says = r"No such file.*; if these are brokers, say bootstrap_servers='one:9092,two:9092'"
+    with pytest.raises(InvalidSetting, match=says):
+        AdminClient("one:9092,two:9092")
     path = tmp_path / "broken"
     path.write_text("bootstrap.servers\n")
     # In Java's files a name alone has an empty value.
