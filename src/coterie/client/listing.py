@@ -219,7 +219,7 @@ class Listing:
     def _put_together(self, nodes: list[Node]) -> dict[str, GroupListing]:
         """The groups of all answers; who lists one coordinates it."""
         answers = {node: answer for node, answer in self._answers.items() if node in nodes}
-        items = self._listings.of(answers)
+        items = self._listings.of(self._request, answers)
         for node, answer in answers.items():
             self._coordinators.listed(answer.groups, node)
         if len(items) < sum(len(answer.groups) for answer in answers.values()):

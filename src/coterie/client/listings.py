@@ -8,15 +8,18 @@ made from them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from coterie.client.network import Node
 from coterie.client.results import GroupListing
 from coterie.protocol.group_state import GroupState, GroupType
-from coterie.protocol.messages.groups import ListedGroup, ListGroupsResponse
+from coterie.protocol.messages.groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from coterie.protocol.repeated_list import blocks_of
 
 __all__ = ["Listings"]
+
+#: Different lists that are remembered, as many as on a connection.
+_REQUESTS: Final = 4
 
 
 class _Block(NamedTuple):
@@ -32,20 +35,26 @@ class _Known(NamedTuple):
 
 
 class Listings:
-    """What the last list of each broker was turned into."""
+    """What the last lists of each broker were turned into, by what was asked for."""
 
     def __init__(self) -> None:
-        self._known: dict[Node, _Known] = {}
+        #: The last one last.
+        self._known: dict[ListGroupsRequest, dict[Node, _Known]] = {}
 
-    def of(self, answers: Mapping[Node, ListGroupsResponse]) -> dict[str, GroupListing]:
+    def of(
+        self, request: ListGroupsRequest, answers: Mapping[Node, ListGroupsResponse]
+    ) -> dict[str, GroupListing]:
         """The groups of all answers, of which there may be thousands."""
-        before, self._known = self._known, {}
+        before = self._known.pop(request, {})
+        self._known[request] = now = {}
+        if len(self._known) > _REQUESTS:
+            del self._known[next(iter(self._known))]
         items: dict[str, GroupListing] = {}
         for node, answer in answers.items():
             known = before.get(node)
             if known is None or known.answer is not answer:
                 known = _turned(answer, node.node_id, {} if known is None else known.blocks)
-            self._known[node] = known
+            now[node] = known
             for block in known.blocks.values():
                 items.update(block.listings)
         return items

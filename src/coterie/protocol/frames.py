@@ -39,6 +39,9 @@ MAX_FRAME: Final = 104_857_600
 _ROOM: Final = 32 << 10
 _KEPT: Final = 8 << 20
 
+#: Different lists of groups that are remembered on one connection: all groups, and those in some states.
+_LISTS: Final = 4
+
 #: By number, since asking the enum for a member costs half a microsecond.
 _APIS: Final = {api.value: api for api in ApiKey}
 
@@ -295,8 +298,12 @@ def _response_start(api: ApiKey, version: int, data: bytes | memoryview) -> tupl
 
 class _Pending(NamedTuple):
     correlation_id: int
-    api: ApiKey
+    request: Request
     version: int
+
+    @property
+    def api(self) -> ApiKey:
+        return _APIS[self.request.__key__]
 
 
 class InFlight:
@@ -306,7 +313,8 @@ class InFlight:
         self.client_id = client_id
         self._pending: deque[_Pending] = deque()
         self._next_id = 0
-        self._groups = RepeatedList(ListGroupsResponse, version=0)
+        #: Lists of groups by what was asked for, the last one last.
+        self._lists: dict[tuple[Request, int], RepeatedList[ListGroupsResponse]] = {}
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -318,7 +326,7 @@ class InFlight:
             request, version, correlation_id=correlation_id, client_id=self.client_id
         )
         self._next_id = (correlation_id + 1) & 0x7FFFFFFF
-        self._pending.append(_Pending(correlation_id, ApiKey(type(request).__key__), version))
+        self._pending.append(_Pending(correlation_id, request, version))
         return correlation_id, data
 
     def receive(self, data: bytes | memoryview) -> tuple[int, Response]:
@@ -340,10 +348,14 @@ class InFlight:
         return found, response
 
     def _decode(self, expected: _Pending, data: bytes | memoryview) -> Response:
-        if expected.api is not ApiKey.LIST_GROUPS:
-            return decode_response(expected.api, expected.version, data)[1]
+        api, version = expected.api, expected.version
+        if api is not ApiKey.LIST_GROUPS:
+            return decode_response(api, version, data)[1]
         # Who watches a cluster gets nearly the same thousands of groups again and again.
-        if expected.version != self._groups.version:
-            self._groups = RepeatedList(ListGroupsResponse, expected.version)
-        _, at = _response_start(expected.api, expected.version, data)
-        return self._groups.decode(bytes(data[at:]))
+        asked = (expected.request, version)
+        listed = self._lists.pop(asked, None) or RepeatedList(ListGroupsResponse, version)
+        self._lists[asked] = listed
+        if len(self._lists) > _LISTS:
+            del self._lists[next(iter(self._lists))]
+        _, at = _response_start(api, version, data)
+        return listed.decode(bytes(data[at:]))

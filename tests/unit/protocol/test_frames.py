@@ -127,6 +127,24 @@ def test_a_list_that_has_not_changed_is_decoded_once() -> None:
     assert older == ListGroupsResponse(groups=(ListedGroup("orders", "consumer"),))
 
 
+def test_lists_are_remembered_by_what_was_asked_for() -> None:
+    client = InFlight()
+
+    def listed(*states: str) -> Response:
+        number, _ = client.send(ListGroupsRequest(states_filter=states), 5)
+        groups = tuple(ListedGroup("orders", "consumer", state) for state in states or ("Empty",))
+        message = ListGroupsResponse(groups=groups)
+        return client.receive(encode_response(message, 5, correlation_id=number)[4:])[1]
+
+    everything, stable = listed(), listed("Stable")
+    assert listed() is everything
+    assert listed("Stable") is stable
+    # But not without a bound.
+    for state in ("Dead", "Empty", "Assigning", "Reconciling"):
+        listed(state)
+    assert listed() is not everything
+
+
 def test_correlation_ids_stay_positive() -> None:
     client = InFlight()
     client._next_id = 2**31 - 1
