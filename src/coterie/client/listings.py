@@ -31,7 +31,10 @@ class _Block(NamedTuple):
 
 class _Known(NamedTuple):
     answer: ListGroupsResponse
+    #: In the order of the answer.
     blocks: dict[int, _Block]
+    #: Those of all blocks.
+    listings: dict[str, GroupListing]
 
 
 class Listings:
@@ -53,32 +56,52 @@ class Listings:
         for node, answer in answers.items():
             known = before.get(node)
             if known is None or known.answer is not answer:
-                known = _turned(answer, node.node_id, {} if known is None else known.blocks)
+                known = _turned(answer, node.node_id, known)
             now[node] = known
-            for block in known.blocks.values():
-                items.update(block.listings)
+            items.update(known.listings)
         return items
 
 
-def _turned(answer: ListGroupsResponse, coordinator: int, before: Mapping[int, _Block]) -> _Known:
-    """The listings of an answer; those of a block that was in the last one, too, are taken from there."""
-    states, kinds = _States(), _Kinds()
-    blocks: dict[int, _Block] = {}
-    for groups in blocks_of(answer.groups):
-        blocks[id(groups)] = before.get(id(groups)) or _Block(
-            groups,
-            {
-                group.group_id: GroupListing(
-                    group.group_id,
-                    group.protocol_type,
-                    states[group.group_state],
-                    kinds[group.group_type],
-                    coordinator,
-                )
-                for group in groups
-            },
-        )
-    return _Known(answer, blocks)
+def _turned(answer: ListGroupsResponse, coordinator: int, before: _Known | None) -> _Known:
+    """The listings of an answer, made out of those of the last one, which are no more."""
+    old = {} if before is None else before.blocks
+    maker = _Maker(coordinator)
+    blocks = {
+        id(groups): old.get(id(groups)) or _Block(groups, maker.listings(groups))
+        for groups in blocks_of(answer.groups)
+    }
+    listings = {} if before is None else before.listings
+    for name in [name for key in old.keys() - blocks.keys() for name in old[key].listings]:
+        listings.pop(name, None)
+    for key in blocks.keys() - old.keys():
+        listings.update(blocks[key].listings)
+    if len(listings) != sum([len(block.listings) for block in blocks.values()]):
+        # A broker that lists a group twice.
+        listings = {}
+        for block in blocks.values():
+            listings.update(block.listings)
+    return _Known(answer, blocks, listings)
+
+
+class _Maker:
+    """Makes the listings of one answer."""
+
+    def __init__(self, coordinator: int) -> None:
+        self._coordinator = coordinator
+        self._states, self._kinds = _States(), _Kinds()
+
+    def listings(self, groups: tuple[ListedGroup, ...]) -> dict[str, GroupListing]:
+        states, kinds, coordinator = self._states, self._kinds, self._coordinator
+        return {
+            group.group_id: GroupListing(
+                group.group_id,
+                group.protocol_type,
+                states[group.group_state],
+                kinds[group.group_type],
+                coordinator,
+            )
+            for group in groups
+        }
 
 
 class _States(dict[str, GroupState | None]):

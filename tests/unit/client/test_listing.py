@@ -240,9 +240,39 @@ def test_of_a_long_list_only_what_is_around_a_change_is_made_again() -> None:
             for number in (0, 100, 150, 199):
                 states[number] = "Empty"
                 answers.append((await admin.list_groups()).items)
-                assert [str(each.state) for each in answers[-1].values()] == states
+                found = {name: str(each.state) for name, each in answers[-1].items()}
+                assert found == {f"group-{n}": each for n, each in enumerate(states)}
             before, after = answers[-2:]
             assert sum(after[group] is not before[group] for group in after) <= 32
+
+    run(scene())
+
+
+def test_a_group_that_a_broker_lists_twice_is_there_until_it_is_listed_no_more() -> None:
+    others = [ListedGroup(f"group-{n}", "consumer", "Stable") for n in range(100)]
+    twice = ListedGroup("twice", "consumer", "Stable")
+    lists = [
+        [*others, twice],
+        [twice, *others, twice],
+        [twice, *others[1:], twice],
+        [*others, twice],
+        others,
+    ]
+
+    answers = iter(lists)
+
+    def next_one(_: ListGroupsRequest) -> ListGroupsResponse:
+        return ListGroupsResponse(groups=tuple(next(answers)))
+
+    async def scene() -> None:
+        async with (
+            ScriptedBroker(1, ListGroups=next_one) as broker,
+            AdminClient(bootstrap_servers=broker.address) as admin,
+        ):
+            broker.peers = [broker]
+            for listed in lists:
+                found = (await admin.list_groups()).items
+                assert found.keys() == {group.group_id for group in listed}
 
     run(scene())
 
