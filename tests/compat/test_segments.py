@@ -202,19 +202,27 @@ def story(said: Said, group: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WireClient]:
-    """Our server on the files of Apache Kafka, in a directory that another run of it had made."""
+def kafkas_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of Apache Kafka, in a directory that a run of our server had made."""
     made = tmp_path_factory.mktemp("we-made-it")
     with EmbeddedCluster(data_dir=made, config=CONFIG) as cluster:
         cluster.coordinator_of("any")  # The first question makes the topic.
-    # Elsewhere, for whoever watches this directory knows that nothing was ever committed here.
-    root = made.with_name(f"{made.name}-kafka-wrote-it")
-    shutil.copytree(made, root)
     for name in ("journal", "recovery-point-offset-checkpoint"):
-        (root / "broker-1" / name).unlink(missing_ok=True)
+        (made / "broker-1" / name).unlink(missing_ok=True)
     for partition in range(PARTITIONS):
-        log = root / "broker-1" / f"__consumer_offsets-{partition}"
+        log = made / "broker-1" / f"__consumer_offsets-{partition}"
         shutil.copy(DATA / "offsets-log" / f"partition-{partition}.log", log / FIRST_SEGMENT)
+    return made
+
+
+@pytest.fixture
+def loaded(kafkas_files: Path, tmp_path: Path) -> Iterator[WireClient]:
+    """Our server, which has just loaded them: the members in them are gone, and have some seconds left.
+
+    In a directory of its own, for whoever watches the other one knows that nothing was ever committed there.
+    """
+    root = tmp_path / "kafka-wrote-it"
+    shutil.copytree(kafkas_files, root)
     with EmbeddedCluster(data_dir=root, config=CONFIG) as cluster:
         host, _, port = cluster.bootstrap_servers.partition(":")
         with WireClient(host, int(port)) as client:
