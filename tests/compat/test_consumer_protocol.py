@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -44,6 +43,7 @@ from tests.compat.java import JavaTools
 from tests.compat.members import Client, Java, Librdkafka, Member, java, patient
 from tests.kit.kafka import KafkaCluster
 from tests.kit.plugin import require_kafka
+from tests.kit.ports import free_port
 from tests.kit.wire_client import WireClient
 
 pytestmark = pytest.mark.kafka
@@ -382,13 +382,6 @@ def test_members_that_crash(ours: World, theirs: World, jvm: Java, tmp_path: Pat
     by_librdkafka, by_java = [[stage.told for stage in pair] for pair in (stages[:2], stages[2:])]
     assert by_librdkafka[0] == by_librdkafka[1]
     assert by_java[0] == by_java[1]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def serve(port: int, directory: Path) -> subprocess.Popen[str]:

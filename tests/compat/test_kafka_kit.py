@@ -24,6 +24,7 @@ from tests.kit import kafka as kafka_module
 from tests.kit import probe, processes
 from tests.kit.kafka import KafkaCluster, KafkaStartError
 from tests.kit.plugin import KafkaClusterFactory, require_kafka
+from tests.kit.ports import hold_ports
 
 pytestmark = pytest.mark.kafka
 
@@ -134,7 +135,6 @@ def brokers_seen(cluster: KafkaCluster, *of: int) -> list[dict[int, tuple[str, i
 
 def test_a_taken_port_is_tried_again_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
     require_kafka()
-    hold_ports = kafka_module._hold_ports
     calls = 0
     with socket.create_server(("127.0.0.1", 0)) as taken:
 
@@ -148,7 +148,7 @@ def test_a_taken_port_is_tried_again_with_others(monkeypatch: pytest.MonkeyPatch
                 held[0] = taken.dup()
             return held
 
-        monkeypatch.setattr(kafka_module, "_hold_ports", one_taken_at_first)
+        monkeypatch.setattr(kafka_module, "hold_ports", one_taken_at_first)
         with KafkaCluster("4.3.0", 1) as cluster:
             assert calls == 2
             assert cluster.addresses[0][1] != taken.getsockname()[1]

@@ -15,7 +15,6 @@ import atexit
 import base64
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -29,6 +28,7 @@ from typing import Self
 from tests.kit import kafka_config, kafka_jars, probe, processes
 from tests.kit.kafka_config import HOST, Ports
 from tests.kit.kafka_jars import DEFAULT_VERSION, KafkaJars, KafkaRelease
+from tests.kit.ports import hold_ports
 
 _START_ATTEMPTS = 4
 _POLL_S = 0.05
@@ -257,7 +257,7 @@ class KafkaCluster:
 
     def _start_once(self, jars: KafkaJars) -> None:
         home = self._home = Path(tempfile.mkdtemp(prefix=f"coterie-kafka-{self.version}-"))
-        held = _hold_ports(2 * self.brokers + 1 + len(self._listeners))
+        held = hold_ports(2 * self.brokers + 1 + len(self._listeners))
         try:
             self._write_configuration(home, [s.getsockname()[1] for s in held])
             if self._release.kraft:
@@ -380,16 +380,6 @@ class KafkaCluster:
         finally:
             if home is not None and os.environ.get("COTERIE_KEEP") != "1":
                 shutil.rmtree(home, ignore_errors=True)
-
-
-def _hold_ports(count: int) -> list[socket.socket]:
-    """Bound sockets on free loopback ports; bound and not listening, they leave nothing behind
-    when closed."""
-    held: list[socket.socket] = []
-    for _ in range(count):
-        held.append(socket.socket())
-        held[-1].bind((HOST, 0))
-    return held
 
 
 def _bind_failed(said: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 import pyspark
 
 from tests.kit import processes
+from tests.kit.ports import free_port
 
 __all__ = ["SPARK", "SUBMIT", "Standalone", "environment", "wait_for"]
 
@@ -48,7 +48,7 @@ class Standalone:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._processes: list[subprocess.Popen[bytes]] = []
-        self.master = f"spark://127.0.0.1:{_free_port()}"
+        self.master = f"spark://127.0.0.1:{free_port()}"
 
     def start(self) -> None:
         port = self.master.rpartition(":")[2]
@@ -60,7 +60,7 @@ class Standalone:
 
     def _spawn(self, name: str, *arguments: str) -> None:
         command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.{name}"]
-        port = ["--webui-port", str(_free_port())]
+        port = ["--webui-port", str(free_port())]
         with (self._directory / f"{name}-{len(self._processes)}.log").open("wb") as log:
             self._processes.append(
                 subprocess.Popen(
@@ -95,13 +95,6 @@ def _is_executor(entry: Path, directory: Path) -> bool:
         ).readlink().is_relative_to(directory)
     except OSError:  # it has ended, or is another user's
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port: int = held.getsockname()[1]
-        return port
 
 
 def wait_for(condition: Callable[[], object], job: subprocess.Popen[bytes], log: Path) -> None:
