@@ -97,7 +97,7 @@ def test_killed_in_ingest_and_in_build_and_run_again(
 
     monkeypatch.setattr(settings, "_FEW_ROWS", 0)
     with quick(spark, **COMPILED):
-        assert pipeline("build", "--out", out).exit_code == 0
+        assert pipeline("run", "--segments", made.segments, "--out", out).exit_code == 0
     assert everything(out) == everything(made.out)
     named = {path for name in TableStore(out).tables for path in TableStore(out).paths(name)}
     assert {str(path) for path in out.rglob("*.parquet")} == named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -44,7 +45,7 @@ def run(*command: str | Path) -> str:
 def test_segment_files_on_a_standalone_cluster(
     spark: SparkSession, standalone: Standalone, made: Made, tmp_path: Path
 ) -> None:
-    """All tables and marts of a fleet, by `--master`, which starts the driver itself."""
+    """By `--master`, which starts the driver itself."""
     out = tmp_path / "out"
     coterie = (sys.executable, "-c", "from coterie.cli.main import main; main()")
     where = ("--segments", made.segments, "--out", out, "--master", standalone.master)
@@ -56,16 +57,22 @@ def test_segment_files_on_a_standalone_cluster(
 def test_a_live_cluster_through_spark_submit(
     spark: SparkSession, standalone: Standalone, cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    """The log of a running cluster, with master and memory from spark-submit."""
-    out, other = tmp_path / "out", tmp_path / "other"
-    live = ("ingest", "--bootstrap-server", cluster.bootstrap_servers, "--out")
+    """The snapshot, the log and the marts of a running cluster, with master and memory from spark-submit."""
+    out, again, other = (tmp_path / name for name in ("out", "again", "other"))
+    where = ("--bootstrap-server", cluster.bootstrap_servers)
     said = run(
         *(SUBMIT, "--master", standalone.master, "--executor-memory", "512m"),
         *("--conf", "spark.ui.enabled=false"),
-        *(submit.__file__, *live, out),
+        *(submit.__file__, "run", *where, "--out", out),
     )
-    assert said.startswith("log: ")
-    assert pipeline(*live, other).exit_code == 0
+    assert "2 groups" in said
     tables = everything(out)
-    assert tables["commits"]
-    assert tables == everything(other)
+    assert tables["members"]
+    # The same snapshot and the same log, built here.
+    shutil.copytree(out, again)
+    assert pipeline("build", "--out", again).exit_code == 0
+    assert everything(again) == tables
+    # The same log, read here.
+    assert pipeline("ingest", *where, "--out", other).exit_code == 0
+    for name, rows in everything(other).items():
+        assert rows == tables[name], name

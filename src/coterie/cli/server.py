@@ -141,7 +141,7 @@ async def _serve(cluster: Cluster, root: Path | None, once_ready: Path | None) -
 def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """What goes wrong in the loop itself; of a connection that cannot be accepted, in one line."""
     error = context.get("exception")
-    if isinstance(error, OSError) and "accept" in context["message"]:
+    if isinstance(error, OSError) and "accept" in context.get("message", ""):
         logging.getLogger("coterie.server").error(
             "cannot accept connections: %s; they wait, and are tried again in a second. "
             "Close some, or raise the limit of open files (ulimit -n)",

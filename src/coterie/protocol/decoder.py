@@ -180,9 +180,10 @@ class _DecoderWriter(ValueWriter):
                 self.no_tags()
         else:
             return self.tags(cls, values, tagged, into)
+        made = self.build(cls, values)
         if into:
-            self.source.line(f"{into}.append({self.build(cls, values)})")
-        return self.build(cls, values)
+            self.source.line(f"{into}.append({made})")
+        return made
 
     def brief(self, cls: type[Struct], into: str, turns: str) -> bool:
         """Of elements of strings and blobs only: code that reads them as if all of these were short.
