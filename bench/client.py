@@ -261,7 +261,7 @@ class _Field:
                 )
 
     def changed(self, size: int) -> Measurement:
-        """A list of which each broker's part has changed since the last one: what is new has to be decoded."""
+        """A list of which each broker's part has changed: what is new has to be decoded."""
 
         def after_a_change(name: str) -> Round:
             def one_round() -> float:

@@ -27,6 +27,7 @@ from coterie.protocol.messages.groups import ListGroupsRequest, ListGroupsRespon
 from tests.kit import kafka_config, kafka_jars, processes
 from tests.kit.kafka_config import HOST, Ports
 from tests.kit.kafka_jars import KafkaRelease, KafkaUnavailable
+from tests.kit.ports import free_ports
 
 __all__ = [
     "MakeServer",
@@ -34,7 +35,6 @@ __all__ = [
     "Unavailable",
     "build_go",
     "coterie",
-    "free_ports",
     "kafka",
     "kfake",
 ]
@@ -154,18 +154,6 @@ class Server:
 
 #: Makes a server in a directory of its own, ready to be started.
 MakeServer = Callable[[Path], Server]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at this moment."""
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for each in held:
-            each.bind((HOST, 0))
-        return [int(each.getsockname()[1]) for each in held]
-    finally:
-        for each in held:
-            each.close()
 
 
 def coterie(home: Path, *, memory: bool = False) -> Server:

@@ -14,7 +14,7 @@ from typing import Final
 
 from tests.kit.kafka_config import HOST
 
-__all__ = ["free_port", "hold_ports"]
+__all__ = ["free_port", "free_ports", "hold_ports"]
 
 _LOWEST: Final = 10_000
 _KERNELS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -36,11 +36,17 @@ def hold_ports(count: int) -> list[socket.socket]:
     return held
 
 
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on at this moment."""
+    held = hold_ports(count)
+    ports = [int(each.getsockname()[1]) for each in held]
+    for each in held:
+        each.close()
+    return ports
+
+
 def free_port() -> int:
-    (held,) = hold_ports(1)
-    with held:
-        port: int = held.getsockname()[1]
-        return port
+    return free_ports(1)[0]
 
 
 def _below_the_kernels() -> int:

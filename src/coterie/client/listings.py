@@ -8,18 +8,15 @@ made from them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from coterie.client.network import Node
 from coterie.client.results import GroupListing
 from coterie.protocol.group_state import GroupState, GroupType
 from coterie.protocol.messages.groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from coterie.protocol.repeated_list import blocks_of
+from coterie.protocol.repeated_list import blocks_of, recent
 
 __all__ = ["Listings"]
-
-#: Different lists that are remembered, as many as on a connection.
-_REQUESTS: Final = 4
 
 
 class _Block(NamedTuple):
@@ -41,23 +38,20 @@ class Listings:
     """What the last lists of each broker were turned into, by what was asked for."""
 
     def __init__(self) -> None:
-        #: The last one last.
         self._known: dict[ListGroupsRequest, dict[Node, _Known]] = {}
 
     def of(
         self, request: ListGroupsRequest, answers: Mapping[Node, ListGroupsResponse]
     ) -> dict[str, GroupListing]:
         """The groups of all answers, of which there may be thousands."""
-        before = self._known.pop(request, {})
-        self._known[request] = now = {}
-        if len(self._known) > _REQUESTS:
-            del self._known[next(iter(self._known))]
+        nodes = recent(self._known, request, dict)
+        for gone in nodes.keys() - answers.keys():
+            del nodes[gone]
         items: dict[str, GroupListing] = {}
         for node, answer in answers.items():
-            known = before.get(node)
+            known = nodes.get(node)
             if known is None or known.answer is not answer:
-                known = _turned(answer, node.node_id, known)
-            now[node] = known
+                nodes[node] = known = _turned(answer, node.node_id, known)
             items.update(known.listings)
         return items
 

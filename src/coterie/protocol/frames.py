@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 from coterie.errors import ProtocolError
 from coterie.protocol.api import ApiKey
 from coterie.protocol.codec import decode_prefix, encode
-from coterie.protocol.messages.groups import ListGroupsResponse
 from coterie.protocol.messages.headers import RequestHeader, ResponseHeader
-from coterie.protocol.repeated_list import RepeatedList
+from coterie.protocol.repeated_list import RepeatedList, recent
 from coterie.protocol.schema import Request, Response
 
 __all__ = [
@@ -38,9 +37,6 @@ MAX_FRAME: Final = 104_857_600
 #: What a ReceiveBuffer begins with, and the most that it keeps when it is empty.
 _ROOM: Final = 32 << 10
 _KEPT: Final = 8 << 20
-
-#: Different lists of groups that are remembered on one connection: all groups, and those in some states.
-_LISTS: Final = 4
 
 #: By number, since asking the enum for a member costs half a microsecond.
 _APIS: Final = {api.value: api for api in ApiKey}
@@ -313,8 +309,8 @@ class InFlight:
         self.client_id = client_id
         self._pending: deque[_Pending] = deque()
         self._next_id = 0
-        #: Lists of groups by what was asked for, the last one last.
-        self._lists: dict[tuple[Request, int], RepeatedList[ListGroupsResponse]] = {}
+        #: Lists of groups by what was asked for.
+        self._lists: dict[tuple[Request, int], RepeatedList[Response]] = {}
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -353,9 +349,6 @@ class InFlight:
             return decode_response(api, version, data)[1]
         # Who watches a cluster gets nearly the same thousands of groups again and again.
         asked = (expected.request, version)
-        listed = self._lists.pop(asked, None) or RepeatedList(ListGroupsResponse, version)
-        self._lists[asked] = listed
-        if len(self._lists) > _LISTS:
-            del self._lists[next(iter(self._lists))]
+        listed = recent(self._lists, asked, lambda: RepeatedList(api.response, version))
         _, at = _response_start(api, version, data)
         return listed.decode(bytes(data[at:]))

@@ -9,7 +9,7 @@ that no group's name can be made to look like a block.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import cache
 from typing import Final, Generic, NamedTuple, TypeVar, cast
 
@@ -18,10 +18,15 @@ from coterie.protocol.decoder import compile_decoder_around_elements, compile_el
 from coterie.protocol.schema import Response, Struct
 from coterie.protocol.source import Compiled
 
-__all__ = ["RepeatedList", "blocks_of"]
+__all__ = ["RepeatedList", "blocks_of", "recent"]
 
 R = TypeVar("R", bound=Response)
 S = TypeVar("S", bound=Struct)
+K = TypeVar("K")
+V = TypeVar("V")
+
+#: Different lists that are remembered: all groups, and those in some states.
+_RECENT: Final = 4
 
 #: Elements in a block: few enough that half of the blocks stay as they are when one group in twenty has
 #: changed, enough that to find a block takes a tenth of the time in which it is read.
@@ -60,12 +65,19 @@ def blocks_of(elements: tuple[S, ...]) -> tuple[tuple[S, ...], ...]:
     return (elements,)
 
 
+def recent(known: dict[K, V], key: K, make: Callable[[], V]) -> V:
+    """What is remembered of a list, or made for it; of the others, only the last asked for stay."""
+    found = known[key] = known.pop(key, None) or make()
+    if len(known) > _RECENT:
+        del known[next(iter(known))]
+    return found
+
+
 class RepeatedList(Generic[R]):
     """The last answer of one kind and version, whose only array is its list."""
 
     def __init__(self, cls: type[R], version: int) -> None:
-        self.version = version
-        self._cls = cls
+        self._cls, self._version = cls, version
         self._data = b""
         self._response: R | None = None
         self._blocks: list[_Block] = []
@@ -76,21 +88,21 @@ class RepeatedList(Generic[R]):
             return self._response
         if self._response is None:
             # Most ask once; blocks are made when there was a second answer, for a third one.
-            self._response = decode(self._cls, data, self.version)
+            self._response = decode(self._cls, data, self._version)
         else:
             self._response = self._decode_changed(data)
         self._data = data
         return self._response
 
     def _decode_changed(self, data: bytes) -> R:
-        decoder, reader = _compiled(self._cls, self.version)
+        decoder, reader = _compiled(self._cls, self._version)
         reading = _Reading(data, self._blocks, reader.call(data))
         try:
             response: R = decoder.call(data, 0, MAX_RESPONSE_ELEMENTS, reading.read)[0]
         except BROKEN:
             # The usual decoder says what is wrong, or that all is well.
             self._blocks = []
-            return decode(self._cls, data, self.version)
+            return decode(self._cls, data, self._version)
         self._blocks = reading.blocks
         return response
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -43,7 +45,7 @@ from tests.kit.invariant_watch import check_memory
 from tests.kit.invariants import CommitLedger
 from tests.kit.log_watch import LogWatch, tracebacks
 from tests.kit.secret_watch import MARKER, leaks
-from tests.kit.server_watch import OrderedSlots, ServerWatch
+from tests.kit.server_watch import WORK, OrderedSlots, ServerWatch
 from tests.kit.shard_history import ShardHistory
 from tests.unit.coordinator.driver import Driver
 
@@ -264,6 +266,12 @@ def test_i9_is_not_about_the_tasks_of_stock_clients(broken: BrokenPromises) -> N
         f"I9: asyncio {said.format('OSError')}",
         f"I9: coterie.server {said.format('KafkaConnectionError')}",
     ]
+
+
+def test_i10_collections_of_garbage_are_no_work_of_the_server() -> None:
+    counted, in_all = WORK.seconds(), time.thread_time()
+    gc.collect()
+    assert WORK.seconds() - counted < time.thread_time() - in_all
 
 
 def test_i9_a_process_that_prints_a_traceback() -> None:
