@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
 
 from coterie.spark.marts.burrow import STATUSES, Burrow, group_status, partition_status
+from tests.spark.burrow_rules import judged
 from tests.spark.marts_kit import NOW, commit, frame, quick
 
 
@@ -115,7 +115,7 @@ def test_random_rings_are_judged_as_the_rules_say(session: SparkSession) -> None
     cases = {f"case {i}": _random(dice) for i in range(400)}
     settings = Burrow(intervals=5)
     found = judge(session, cases, settings)
-    expected = {name: _judged(case, settings) for name, case in cases.items()}
+    expected = {name: judged(case.commits, case.ends, settings) for name, case in cases.items()}
     assert found == expected
     assert set(found.values()) == {"OK", "WARN", "STOP", "STALL", "REWIND"}
 
@@ -131,36 +131,7 @@ def _random(dice: random.Random) -> Case:
     case = Case(
         every_minute(*offsets, last=last), dice.choice([GROWING, GROWING[-4:], GROWING[::7]])
     )
-    return replace(case, status=_judged(case, Burrow(intervals=5)))
-
-
-def _judged(case: Case, settings: Burrow) -> str:
-    """Burrow's calculatePartitionStatus, read once more, step by step."""
-    commits = case.commits[-settings.intervals :]
-    ends = case.ends[-settings.intervals :]
-    current = max(ends[-1][1] - commits[-1][1], 0)
-    lags = []
-    for ago, offset in commits:
-        known = [end for at, end in case.ends if at >= ago]
-        if known:
-            lags.append(max(known[-1] - offset, 0))
-    if current <= settings.allowed_lag:
-        return "OK"
-    first_ago, last_ago = commits[0][0], commits[-1][0]
-    if last_ago > first_ago - last_ago and all(end > commits[-1][1] for _, end in ends):
-        return "STOP"
-    offsets = [offset for _, offset in commits]
-    for i in range(1, len(offsets)):
-        if offsets[i] < offsets[i - 1]:
-            if all(later < offsets[i - 1] for later in offsets[i:]):
-                return "REWIND"
-            break
-    if any(lag <= settings.allowed_lag for lag in lags):
-        return "OK"
-    if len(set(offsets)) == 1:
-        return "STALL"
-    falls = any(later < earlier for earlier, later in itertools.pairwise(lags))
-    return "OK" if falls else "WARN"
+    return replace(case, status=judged(case.commits, case.ends, Burrow(intervals=5)))
 
 
 def test_a_group_has_the_worst_of_its_partitions_but_at_most_err(session: SparkSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,9 +16,14 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from coterie.plans.model import load_plan
 from coterie.simulation import simulate
 from coterie.spark.marts import delete_plan, stale_groups
+from coterie.spark.marts.burrow import STATUSES, Burrow
+from tests.spark.burrow_rules import Seen, judged
 from tests.spark.marts_kit import make_marts, quick, read_fleet, stamp, truth
 
 END = datetime(2026, 3, 3, tzinfo=UTC)
+#: `make truth` looks at larger fleets, and at more of them.
+GROUPS = int(os.environ.get("COTERIE_FLEET_GROUPS", "48"))
+SEEDS = range(11, 11 + int(os.environ.get("COTERIE_FLEETS", "1")))
 
 
 @dataclass
@@ -33,11 +39,20 @@ class Fleet:
         return {line["group"] for line in self.truth("groups") if line["kind"] == kind}
 
 
-@pytest.fixture(scope="module")
-def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+@pytest.fixture(scope="module", params=SEEDS)
+def fleet(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Fleet]:
     """Every mart, once."""
     directory = tmp_path_factory.mktemp("fleet") / "sim"
-    simulate(directory, groups=48, hours=24, seed=11, partitions=4, commit_every_ms=900_000)
+    simulate(
+        directory,
+        groups=GROUPS,
+        hours=24,
+        seed=request.param,
+        partitions=4,
+        commit_every_ms=900_000,
+    )
     # With so many rows, projections repay their compilation.
     with quick(spark, **{"spark.sql.codegen.factoryMode": "FALLBACK"}):
         tables = read_fleet(spark, directory)
@@ -183,6 +198,42 @@ def test_lag_is_what_it_is_and_never_negative(fleet: Fleet) -> None:
         assert abs(totals[line["group"]] - line["total_lag"]) <= line["partitions"]
 
 
+def test_every_partition_is_judged_by_the_rules_of_burrow(fleet: Fleet) -> None:
+    """Those rules in plain Python beside the mart, for all that is committed."""
+    ends: dict[tuple[str, int], list[Seen]] = {}
+    for row in fleet.tables["end_offsets"].orderBy("taken_at").collect():
+        ends.setdefault((row.topic, row.partition), []).append((ago(row.taken_at), row.log_end))
+    commits: dict[tuple[str, str, int], list[Seen]] = {}
+    settled = fleet.tables["commits"].where(
+        "not tombstone and (outcome is null or outcome = 'committed')"
+    )
+    for row in settled.orderBy("offset").collect():
+        place = (row.group_id, row.topic, row.topic_partition)
+        commits.setdefault(place, []).append((ago(row.commit_timestamp), row.committed_offset))
+    there = {(row.group_id, row.topic, row.partition) for row in fleet.rows["lag"]}
+    expected = {place: judged(commits[place], ends[place[1:]], Burrow()) for place in sorted(there)}
+    found = {
+        (row.group_id, row.topic, row.partition): row.status
+        for row in fleet.rows["health"]
+        if row.rule == "burrow" and row.topic is not None
+    }
+    assert found == {place: status for place, status in expected.items() if status != "OK"}
+    worst: dict[str, int] = {}
+    for (group, *_), status in expected.items():
+        worst[group] = max(worst.get(group, 0), min(STATUSES[status], STATUSES["ERR"]))
+    verdicts = {
+        row.group_id: STATUSES[row.status]
+        for row in fleet.rows["health"]
+        if row.rule == "burrow" and row.topic is None
+    }
+    assert verdicts == worst
+
+
+def ago(moment: datetime) -> int:
+    """Milliseconds before the end, of a time from Spark, which hands out UTC without saying so."""
+    return (END - moment.replace(tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
 def test_health_knows_each_kind_of_trouble(fleet: Fleet) -> None:
     verdicts = {
         row.group_id: row.status
@@ -194,16 +245,17 @@ def test_health_knows_each_kind_of_trouble(fleet: Fleet) -> None:
         worst.setdefault(row.rule, set()).add(row.group_id)
         assert row.evidence
         assert row.next_step
-    for kind, status in {
-        "service": "OK",
-        "static": "OK",
-        "transactional": "OK",
-        "slow": "WARN",
-        "stalled": "ERR",
-        "silent": "ERR",
-        "dead": "ERR",
+    for kind, statuses in {
+        "service": {"OK"},
+        "static": {"OK"},
+        "transactional": {"OK"},
+        # At an hour with little traffic a slow group catches up.
+        "slow": {"OK", "WARN"},
+        "stalled": {"ERR"},
+        "silent": {"ERR"},
+        "dead": {"ERR"},
     }.items():
-        assert {verdicts[group] for group in fleet.kinds(kind)} == {status}, kind
+        assert {verdicts[group] for group in fleet.kinds(kind)} <= statuses, kind
     partitions = {
         (row.group_id, row.status)
         for row in fleet.rows["health"]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, InvalidArgument
+from coterie.spark.pipeline.master import check_master, check_memory
 
 if TYPE_CHECKING:
     from coterie.spark.pipeline.steps import Steps
@@ -42,11 +43,31 @@ def _options(*each: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
+def _checked(check: Callable[[str], str]) -> Callable[..., str | None]:
+    """What is wrong with an option as click tells it."""
+
+    def checked(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+        try:
+            return None if value is None else check(value)
+        except InvalidArgument as error:
+            raise click.BadParameter(str(error)) from None
+
+    return checked
+
+
 _spark_options = _options(
     click.option(
-        "--master", metavar="M", help="Where Spark runs: local[*] (default), spark://HOST:PORT, ..."
+        "--master",
+        metavar="M",
+        callback=_checked(check_master),
+        help="Where Spark runs: local[*] (default), spark://HOST:PORT, ...",
     ),
-    click.option("--driver-memory", metavar="SIZE", help="Memory of Spark's driver, such as 4g."),
+    click.option(
+        "--driver-memory",
+        metavar="SIZE",
+        callback=_checked(check_memory),
+        help="Memory of Spark's driver, such as 4g.",
+    ),
     _verbose,
 )
 _cluster_options = _options(

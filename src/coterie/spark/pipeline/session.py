@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.errors import CoterieError
-from coterie.spark.errors import sentence
+from coterie.spark.pipeline.failures import explained, last_words
 from coterie.spark.pipeline.launch import Launch
+from coterie.spark.pipeline.master import must_answer
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.startup import QuickStart, cache_directory, prepare
 from coterie.spark.session import SETTINGS, check_versions
@@ -63,6 +64,8 @@ class Starting:
         if self.borrowed is not None:
             return
         chosen = master or (None if _submitted() else DEFAULT_MASTER)
+        if chosen and not _submitted():
+            must_answer(chosen)
         local = bool(chosen and chosen.startswith("local"))
         self._quick = prepare(local=local)
         if self._quick.archive is None:
@@ -102,7 +105,7 @@ class Starting:
             if launch is not None:
                 launch.cancel()
                 SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
-            raise CoterieError(f"Spark did not start: {_last_words(self.log) or error}") from None
+            raise CoterieError(f"Spark did not start: {last_words(self.log) or error}") from None
         spark.sparkContext.setLogLevel("ERROR" if self.log else "WARN")
         return spark
 
@@ -124,7 +127,7 @@ def pipeline_session(progress: Progress, starting: Starting) -> Iterator[SparkSe
     except CoterieError:
         raise
     except Exception as error:  # noqa: BLE001  (likewise)
-        raise CoterieError(_explained(error, log)) from (error if verbose else None)
+        raise CoterieError(explained(error, log)) from (error if verbose else None)
     else:
         if log is not None:
             log.unlink(missing_ok=True)
@@ -222,28 +225,6 @@ def _remove_old_logs(directory: Path) -> None:
     for path in directory.glob("spark-*.log"):
         if time.time() - path.stat().st_mtime > _KEEP_LOGS_SECONDS:
             path.unlink(missing_ok=True)
-
-
-def _last_words(log: Path | None) -> str:
-    """The line of Spark's log that says what went wrong."""
-    if log is None or not log.exists():
-        return ""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    telling = [line for line in lines if "Exception" in line or "Error" in line]
-    found = (telling or lines or [""])[-1].strip()
-    return f"{found} (all of it: {log})" if found else ""
-
-
-def _explained(error: Exception, log: Path | None) -> str:
-    """One sentence out of a page of Java: the innermost cause that means something to a person."""
-    text = str(error).strip()
-    ours = sentence(error)
-    if ours is not None:
-        return ours
-    condition: Any = getattr(error, "getCondition", None)
-    first = text.splitlines()[0] if text else type(error).__name__
-    where = f"; Spark's log is {log}" if log is not None and condition is None else ""
-    return f"{first}{where}"
 
 
 def _tasks(spark: SparkSession) -> tuple[int, int] | None:

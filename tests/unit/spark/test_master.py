@@ -1,0 +1,79 @@
+"""Masters and memory that cannot work are told before Spark starts."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from click.testing import CliRunner
+
+from coterie.errors import CoterieError, InvalidArgument
+from coterie.spark.command import command
+from coterie.spark.pipeline import master
+from coterie.spark.pipeline.master import check_master, check_memory, must_answer
+from tests.kit.ports import free_port
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "local",
+        "local[*]",
+        "local[2]",
+        "local[2, 4]",
+        "local-cluster[2,1,1024]",
+        "spark://one:7077",
+        "spark://one:7077,two:7077",
+        "yarn",
+        "k8s://https://one:6443",
+    ],
+)
+def test_masters_of_spark(text: str) -> None:
+    assert check_master(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nonsense", "local[x]", "local[0]", "local[2", "spark://one", "one:7077", "mesos"]
+)
+def test_what_is_no_master(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="is no master of Spark; there are local"):
+        check_master(text)
+
+
+@pytest.mark.parametrize("text", ["4g", "512M", "900000k", "1T"])
+def test_sizes(text: str) -> None:
+    assert check_memory(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "4", "4gb", "0g", "-1g", "lots", "1.5g"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="is no size; write a number and k, m, g or t"):
+        check_memory(text)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--master", "nonsense"), "'nonsense' is no master of Spark"),
+        (("--driver-memory", "4gb"), "'4gb' is no size"),
+    ],
+)
+def test_the_command_says_so(option: tuple[str, str], said: str) -> None:
+    done = CliRunner().invoke(command, ["build", "--out", "x", *option])
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+def test_one_master_of_several_that_answers_is_enough() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        must_answer(f"spark://127.0.0.1:{free_port()},127.0.0.1:{port}")
+    must_answer("local[2]")
+    must_answer("yarn")
+
+
+def test_no_master_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(master, "_PATIENCE_S", 0.0)
+    port = free_port()
+    with pytest.raises(CoterieError, match=f"127.0.0.1:{port}: Connection refused"):
+        must_answer(f"spark://127.0.0.1:{port}")
