@@ -8,8 +8,10 @@ STAMP := .venv/.ready
 PROTOCOL_TESTS := tests/unit/protocol tests/golden/test_vectors.py tests/property/test_frames.py
 ONLY ?=
 FUZZ_SECONDS ?= 300
+FLEETS ?= 5
+FLEET_GROUPS ?= 800
 
-.PHONY: help demo docs faults test lint format typecheck bench fuzz lock clean
+.PHONY: help demo docs faults truth test lint format typecheck bench fuzz lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -49,6 +51,10 @@ faults: $(STAMP) ## Run the fault campaign and the property tests for long
 
 fuzz: $(STAMP) ## Fuzz the decoders for FUZZ_SECONDS (300)
 	$(BIN)/python -m fuzz.run --seconds $(FUZZ_SECONDS)
+
+truth: $(STAMP) ## Hold the marts of FLEETS (5) simulated fleets of FLEET_GROUPS (800) against their truth
+	COTERIE_FLEETS=$(FLEETS) COTERIE_FLEET_GROUPS=$(FLEET_GROUPS) \
+	  $(BIN)/pytest tests/spark/test_marts_simulated.py tests/spark/test_marts_burrow.py
 
 lock: $(STAMP) ## Resolve the dependencies anew into requirements/
 	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --python-version 3.11 \

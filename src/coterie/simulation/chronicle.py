@@ -52,6 +52,10 @@ class Chronicle:
         self._newest = (cause, event, at_ms)
         self._reasons.append(self._newest)
 
+    def nothing_more(self) -> None:
+        """What has not shown by now will not: the last epoch, made for another reason, has it already."""
+        self._reasons.clear()
+
     @property
     def has_reason(self) -> bool:
         """Whether something that makes the group rebalance has not shown yet."""

@@ -75,11 +75,18 @@ class ModernConsumer(Reader):
     def heartbeat(self) -> None:
         if not self.alive or self.generation <= 0:
             return
-        if self.reading.notices_growth(self.topics) and not self._stage.chronicle.has_reason:
-            self._stage.chronicle.because(Cause.PARTITIONS, "partitions added", self._stage.now_ms)
+        grown = self.reading.notices_growth(self.topics)
+        chronicle = self._stage.chronicle
+        told = grown and not chronicle.has_reason
+        if told:
+            chronicle.because(Cause.PARTITIONS, "partitions added", self._stage.now_ms)
         owned = self._owned() if self._to_tell else None
         self._to_tell = False
         self._ask(self._request(topic_partitions=owned))
+        if told and self.generation > 0:
+            chronicle.nothing_more()
+        if grown:
+            self._unsettle()
 
     def resubscribe(self, topics: tuple[str, ...]) -> None:
         """Read other topics from now on."""
