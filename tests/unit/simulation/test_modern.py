@@ -56,9 +56,7 @@ def _hire(stage: Stage, consumer: ModernConsumer) -> None:
 
 
 @pytest.mark.parametrize("notices", ["one", "other"])
-def test_a_new_partition_is_read_whoever_notices_it(
-    scene: Scene, notices: str
-) -> None:
+def test_a_new_partition_is_read_whoever_notices_it(scene: Scene, notices: str) -> None:
     scene.stage.at(GROWS + 5_000, getattr(scene, notices).heartbeat)
     scene.stage.run(END)
     assert scene.given() == set(range(3))
