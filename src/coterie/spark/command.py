@@ -194,7 +194,7 @@ def run_command(
     source = _source(bootstrap_server, command_config, segments)
     with _steps(out, strict=strict, **spark) as steps:
         if not isinstance(source, Path):
-            steps.start_spark()
+            steps.start_spark(source)
             steps.snapshot(source, None)
         steps.ingest(source)
         steps.build()

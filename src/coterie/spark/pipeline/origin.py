@@ -30,6 +30,11 @@ class Bounds:
     #: Partitions that could not be asked, and why.
     failures: Mapping[int, str] = field(default_factory=dict)
 
+    @property
+    def records(self) -> int:
+        """How many there are at most: a log that was compacted has fewer."""
+        return sum(end - start for start, end in self.partitions.values())
+
 
 class Origin(Protocol):
     """A log of groups."""

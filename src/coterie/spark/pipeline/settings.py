@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Final
 
 from coterie.spark.pipeline.store import TableStore
 from coterie.spark.pipeline.tables import RAW
 
-__all__ = ["has_few", "planning", "writing"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["has_few", "planning", "raw_rows", "writing"]
 
 #: A file holds about this much before it is packed; a day of 10,000 groups is a handful of them.
 _FILE_BYTES: Final = 256 * 1024 * 1024
@@ -57,8 +58,13 @@ def planning(spark: SparkSession, store: TableStore) -> Iterator[None]:
 
 def has_few(store: TableStore) -> bool:
     """Whether a store has so few rows that planning takes longer than the work."""
+    return raw_rows(store) <= _FEW_ROWS
+
+
+def raw_rows(store: TableStore) -> int:
+    """How many rows marts are made from."""
     manifests = (store.manifest(name) for name in RAW)
-    return sum(each.rows for each in manifests if each is not None) <= _FEW_ROWS
+    return sum(each.rows for each in manifests if each is not None)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from coterie.spark.pipeline.end_offsets import import_end_offsets
 from coterie.spark.pipeline.origin import ClusterOrigin, Origin, SegmentOrigin
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.session import Starting, pipeline_session
+from coterie.spark.pipeline.settings import raw_rows
 from coterie.spark.pipeline.snapshot import snapshot
 from coterie.spark.pipeline.store import TableStore
 
@@ -63,10 +64,14 @@ class Steps:
     ) -> None:
         self._stack.__exit__(kind, error, traceback)
 
-    def start_spark(self) -> Starting:
-        """Start it, without waiting: a JVM needs a second before it can be asked anything."""
+    def start_spark(self, source: Source | None = None) -> Starting:
+        """Start it, without waiting: a JVM needs a second before it can be asked anything.
+
+        `source` is what is going to be read. One that cannot be is told before Spark starts.
+        """
         if self._starting is None:
-            self._starting = self._start()
+            to_read = 0 if source is None else _origin(source).bounds().records
+            self._starting = self._start(rows=raw_rows(self.store) + to_read)
             self._stack.callback(self._starting.cancel)
         return self._starting
 
@@ -94,20 +99,15 @@ class Steps:
         click.echo(f"snapshot {taken.snapshot_id}: {counts or 'no groups'}")
 
     def ingest(self, source: Source) -> None:
-        origin: Origin
+        self.start_spark(source)
         if isinstance(source, Path):
-            origin = SegmentOrigin(source)
-            origin.bounds()  # a directory without segments is told before Spark starts
-            self.start_spark()
             samples = import_end_offsets(self.store, source)
             if samples:
                 click.echo(f"end offsets: {samples:,} samples")
-        else:
-            origin = ClusterOrigin(source)
         spark = self.spark
         from coterie.spark.pipeline.ingest import ingest  # noqa: PLC0415  (needs Spark)
 
-        done = ingest(spark, self.store, origin, self.progress)
+        done = ingest(spark, self.store, _origin(source), self.progress)
         for partition, reason in done.failures.items():
             _warn(
                 f"partition {partition} of the log could not be read, and is read next time: {reason}"
@@ -169,6 +169,10 @@ class Steps:
             )
         if not done:
             click.echo("nothing to do")
+
+
+def _origin(source: Source) -> Origin:
+    return SegmentOrigin(source) if isinstance(source, Path) else ClusterOrigin(source)
 
 
 def _warn(sentence: str) -> None:
