@@ -208,6 +208,29 @@ def test_a_wrong_query_is_a_sentence(made: Made, query: str, said: str) -> None:
     assert "Traceback" not in text
 
 
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT sequence(1, 200000000)", "SELECT collect_list(repeat('x', 300000)) FROM commits"],
+    ids=["driver", "task"],
+)
+def test_a_query_without_memory_ends_with_a_sentence(made: Made, query: str) -> None:
+    """A thread of Spark's dies of it, for which Spark itself would wait for ever."""
+    code = "from coterie.cli.main import main; main()"
+    options = ["--out", str(made.out), "--master", "local[1]", "--driver-memory", "480m"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, "pipeline", "sql", query, *options],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment(),
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("Error: Spark's JVM has ended: OutOfMemoryError: Java heap space")
+    assert line.endswith("; give it more by --driver-memory")
+
+
 def test_stale_groups_are_a_plan(spark: SparkSession, made: Made, tmp_path: Path) -> None:
     done = pipeline("plan", "--out", made.out, "--to", tmp_path / "plan.json")
     assert done.exit_code == 0, done.output

@@ -1,4 +1,4 @@
-"""What is said when Spark does not start: the cause, not what stands around it."""
+"""What is said when Spark does not start, or ends: the cause, not what stands around it."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ LOGS = {
         "WARNING: Using incubator modules: jdk.incubator.vector",
         'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space',
         "\tat java.base/java.util.zip.ZipFile$Source.initCEN(ZipFile.java:1677)",
+        "OutOfMemoryError: Java heap space",
+    ],
+    "later": [
+        "26/11/16 16:23:26 ERROR Executor: Exception in task 0.0 in stage 0.0 (TID 0)",
+        "java.lang.OutOfMemoryError: Java heap space",
+        "\tat java.base/java.util.Arrays.copyOf(Arrays.java:3537)",
+        "26/11/16 16:23:26 ERROR TaskSetManager: Task 0 in stage 0.0 failed 1 times; aborting job",
         "OutOfMemoryError: Java heap space",
     ],
     "exception": [

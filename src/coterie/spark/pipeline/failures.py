@@ -27,15 +27,16 @@ _PREFIX: Final = re.compile(
 
 
 def last_words(log: Path | None) -> str:
-    """The line of the log that says why Spark did not start, and where the others are."""
+    """The line of the log that says why Spark did not start, or ended, and where the others are."""
     if log is None or not log.exists():
         return ""
     lines = map(str.strip, log.read_text(encoding="utf-8", errors="replace").splitlines())
     said = [line for line in lines if line and line not in _GENERIC and not line.startswith(_ASIDE)]
     # The launcher of a JVM begins with the cause; exceptions end with it.
     refused = [line for line in said if line.startswith("Error: ")]
+    fatal = [line for line in said if "OutOfMemoryError" in line]
     telling = [line for line in said if re.search(r"Exception|Error|ERROR", line)]
-    found = (refused[:1] or telling or said or [""])[-1].removeprefix("Error: ")
+    found = (refused[:1] or fatal or telling or said or [""])[-1].removeprefix("Error: ")
     return f"{_PREFIX.sub('', found)} (all of it: {log})" if found else ""
 
 
