@@ -6,17 +6,16 @@ Called by coterie.spark.command. Under spark-submit the session is the one that 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from coterie.errors import CoterieError
+from coterie.spark.pipeline.ending import end_of, end_with_any_thread, hushed, stop
 from coterie.spark.pipeline.failures import explained, last_words
 from coterie.spark.pipeline.launch import Launch
 from coterie.spark.pipeline.master import must_answer
@@ -31,8 +30,6 @@ __all__ = ["DEFAULT_MASTER", "Starting", "pipeline_session"]
 
 DEFAULT_MASTER: Final = "local[*]"
 _KEEP_LOGS_SECONDS: Final = 7 * 86_400
-#: A connection is lost a moment before its process has ended.
-_END_SECONDS: Final = 5.0
 
 #: Settings of every session, whatever spark-submit or spark-defaults.conf say: tables must be the same.
 _SETTINGS: Final = {
@@ -41,8 +38,6 @@ _SETTINGS: Final = {
     # The pipeline reads all that is new. Asking the source about filters would start one more Python.
     "spark.sql.python.filterPushdown.enabled": "false",
 }
-#: Loggers of pyspark that write a page of JSON to stderr for every failed query, which we tell in a sentence.
-_LOUD: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _STARTING: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -126,7 +121,7 @@ class Starting:
             raise CoterieError(f"Spark did not start: {last_words(self.log) or error}") from None
         spark.sparkContext.setLogLevel("ERROR" if self.log else "WARN")
         if launch is not None:
-            _end_with_any_thread(gateway)
+            end_with_any_thread(gateway)
         return spark
 
 
@@ -140,48 +135,20 @@ def pipeline_session(progress: Progress, starting: Starting) -> Iterator[SparkSe
     with progress.step("Starting Spark"):
         spark = starting.session()
     progress.watch = lambda: _tasks(spark)
-    for name in () if verbose else _LOUD:
-        logging.getLogger(name).disabled = True
-    try:
-        yield spark
-    except CoterieError:
-        raise
-    except Exception as error:  # noqa: BLE001  (likewise)
-        text = _end_of(error, log) or explained(error, log)
-        raise CoterieError(text) from (error if verbose else None)
-    else:
-        if log is not None:
-            log.unlink(missing_ok=True)
-    finally:
-        progress.watch = None
-        _stop(spark)
-
-
-def _end_with_any_thread(gateway: Any) -> None:
-    """Have our JVM end when a thread of it does, by an error that nobody handles, as executors do.
-
-    What is asked for in such a thread never comes, and whoever waits for it would wait for ever.
-    """
-    jvm = gateway.jvm
-    handler = jvm.org.apache.spark.util.SparkUncaughtExceptionHandler(True)  # noqa: FBT003
-    jvm.java.lang.Thread.setDefaultUncaughtExceptionHandler(handler)
-
-
-def _end_of(error: Exception, log: Path | None) -> str | None:
-    """What our JVM ended of, if that is why something failed."""
-    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]  # noqa: PLC0415
-    from pyspark import SparkContext  # noqa: PLC0415
-
-    process: Any = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
-    if process is None or not isinstance(error, (OSError, EOFError, Py4JNetworkError)):
-        return None
-    try:
-        process.wait(_END_SECONDS)
-    except subprocess.TimeoutExpired:
-        return None
-    words = last_words(log) or f"code {process.returncode}"
-    more = "; give it more by --driver-memory" if "OutOfMemory" in words else ""
-    return f"Spark's JVM has ended: {words}{more}"
+    with contextlib.nullcontext() if verbose else hushed():
+        try:
+            yield spark
+        except Exception as error:
+            text = end_of(error, log)
+            if text is None and isinstance(error, CoterieError):
+                raise
+            raise CoterieError(text or explained(error, log)) from (error if verbose else None)
+        else:
+            if log is not None:
+                log.unlink(missing_ok=True)
+        finally:
+            progress.watch = None
+            stop(spark)
 
 
 def _borrowed() -> SparkSession | None:
@@ -228,21 +195,6 @@ def _settings(
     if java_options:
         settings["spark.driver.defaultJavaOptions"] = " ".join(java_options)
     return settings
-
-
-def _stop(spark: SparkSession) -> None:
-    """Stop Spark, and the JVM if it is our child; what it dumps then, it dumps on its own."""
-    from pyspark import SparkContext  # noqa: PLC0415
-
-    gateway: Any = SparkContext._gateway  # noqa: SLF001
-    process = getattr(gateway, "proc", None)
-    if process is not None and process.poll() is not None:
-        return  # it has ended, and took everything with it
-    spark.stop()
-    if process is not None:
-        gateway.shutdown()
-        process.stdin.close()
-        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
 
 
 @contextlib.contextmanager

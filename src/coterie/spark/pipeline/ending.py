@@ -1,0 +1,101 @@
+"""How Spark's JVM ends: in order, or of an error, which is then told instead of what follows from it.
+
+Called by coterie.spark.pipeline.session, for a JVM that we have started ourselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from coterie.spark.pipeline.failures import last_words
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["end_of", "end_with_any_thread", "hushed", "stop"]
+
+#: A connection is lost, and a task has failed, a moment before the process has ended.
+_END_SECONDS: Final = 15.0
+#: Loggers of pyspark that write a page of JSON to stderr for every failed query, which we tell in a sentence.
+_LOUD: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+
+
+@contextlib.contextmanager
+def hushed() -> Iterator[None]:
+    """Without the pages that pyspark and py4j write to stderr when a query fails, or a connection."""
+    for name in _LOUD:
+        logging.getLogger(name).disabled = True
+    logging.root.addFilter(_is_not_py4j)
+    try:
+        yield
+    finally:
+        logging.root.removeFilter(_is_not_py4j)
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    # It has a logger of its own, and uses the root's for this.
+    return record.module != "java_gateway"
+
+
+def end_with_any_thread(gateway: Any) -> None:
+    """Have the JVM end when a thread of it does, by an error that nobody handles, as executors do.
+
+    What is asked for in such a thread never comes, and whoever waits for it would wait for ever.
+    """
+    jvm = gateway.jvm
+    handler = jvm.org.apache.spark.util.SparkUncaughtExceptionHandler(True)  # noqa: FBT003
+    jvm.java.lang.Thread.setDefaultUncaughtExceptionHandler(handler)
+
+
+def end_of(error: Exception, log: Path | None) -> str | None:
+    """What the JVM ended of, if that is why something failed."""
+    process = _process()
+    if process is None or not (_is_lost(error) or "OutOfMemoryError" in str(error)):
+        return None
+    try:
+        process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+    words = last_words(log) or f"code {process.returncode}"
+    more = "; give it more by --driver-memory" if "OutOfMemory" in words else ""
+    return f"Spark's JVM has ended: {words}{more}"
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether an error is of the connection to the JVM, and not one that the JVM has told."""
+    from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    if isinstance(error, Py4JError):
+        return not isinstance(error, Py4JJavaError)
+    return isinstance(error, (OSError, EOFError))
+
+
+def stop(spark: SparkSession) -> None:
+    """Stop Spark, and the JVM if it is our child; what it dumps then, it dumps on its own."""
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    gateway: Any = SparkContext._gateway  # noqa: SLF001
+    process = _process()
+    try:
+        spark.stop()
+    except Exception as error:
+        # A JVM that has ended of an error took all with it.
+        if process is None or not _is_lost(error):
+            raise
+        process.kill()
+        return
+    if process is not None:
+        gateway.shutdown()
+        process.stdin.close()
+        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+
+
+def _process() -> Any:
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    return getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
