@@ -24,6 +24,7 @@ from tests.kit.ports import free_port
         "local-cluster[2,1,1024]",
         "spark://one:7077",
         "spark://one:7077,two:7077",
+        "spark://[::1]:7077",
         "yarn",
         "k8s://https://one:6443",
     ],

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from coterie.simulation import simulate
-from coterie.spark.pipeline import session
+from coterie.spark.pipeline import origin, session
 from coterie.spark.pipeline.steps import Steps
+from tests.kit.ports import free_port
 
 ONE_COMPILER = "-XX:TieredStopAtLevel=1"
 
@@ -52,3 +53,12 @@ def test_rows_are_those_of_the_tables_and_of_the_log(
             steps.start_spark(tmp_path / "segments")
             steps.start_spark()
     assert [ONE_COMPILER in options for options in started] == [False, True]
+
+
+def test_a_cluster_that_does_not_answer_is_told_by_who_needs_it(
+    started: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(origin, "_AT_ONCE_S", 0.2)
+    with Steps(tmp_path / "out") as steps:
+        steps.start_spark({"bootstrap.servers": f"127.0.0.1:{free_port()}"})
+    assert len(started) == 1

@@ -17,7 +17,8 @@ __all__ = ["check_master", "check_memory", "must_answer"]
 _LOCAL: Final = re.compile(
     r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[ *\d+ *, *\d+ *, *\d+ *\]"
 )
-_STANDALONE: Final = re.compile(r"spark://([^\s/,:]+:\d+)(,[^\s/,:]+:\d+)*")
+_PLACE: Final = r"(\[[\da-fA-F:.]+\]|[^\s/,:\[\]]+):\d+"
+_STANDALONE: Final = re.compile(rf"spark://{_PLACE}(,{_PLACE})*")
 #: Of a JVM, which gets it as it is: `4gb` would be none.
 _MEMORY: Final = re.compile(r"[1-9]\d*[kmgt]", re.IGNORECASE)
 #: A master that was started with us is waited for; Spark itself would try for a minute.
@@ -63,7 +64,7 @@ def _troubles(places: list[str], deadline: float) -> list[str]:
         host, _, port = place.rpartition(":")
         try:
             left = max(deadline - time.monotonic(), _PAUSE_S)
-            socket.create_connection((host, int(port)), left).close()
+            socket.create_connection((host.strip("[]"), int(port)), left).close()
         except OSError as error:
             troubles.append(f"{place}: {error.strerror or error}")
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -15,11 +16,13 @@ from coterie.client import AdminClient
 from coterie.client.results import TopicPartition
 from coterie.datasets.cluster import ClusterSource
 from coterie.datasets.log import LogSource, SegmentSource
-from coterie.errors import UnknownTopicOrPartition
+from coterie.errors import CoterieError, UnknownTopicOrPartition
 
 __all__ = ["Bounds", "ClusterOrigin", "Origin", "SegmentOrigin"]
 
 _TOPIC = "__consumer_offsets"
+#: Nobody waits longer only to know how much there is.
+_AT_ONCE_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,10 @@ class SegmentOrigin:
     def bounds(self) -> Bounds:
         return Bounds(self.source.bounds())
 
+    def records(self) -> int:
+        """How many its log has at most."""
+        return self.bounds().records
+
     @property
     def source(self) -> LogSource:
         return SegmentSource.at(str(self.root))
@@ -95,14 +102,25 @@ class ClusterOrigin:
 
     def bounds(self) -> Bounds:
         """Ends are those of readers of committed records: before them all transactions are decided."""
+        return self._bounds(None)
+
+    def records(self) -> int:
+        """How many its log has at most, as far as can be told at once."""
+        try:
+            return self._bounds(_AT_ONCE_S).records
+        except CoterieError:
+            return 0  # told by the step that needs an answer
+
+    def _bounds(self, timeout: float | None) -> Bounds:
         with AdminClient.connect(dict(self.properties)) as admin:
-            described = admin.describe_topics([_TOPIC])
+            described = admin.describe_topics([_TOPIC], timeout=timeout)
             if isinstance(described.errors.get(_TOPIC), UnknownTopicOrPartition):
                 return Bounds({})
             known = described.unwrap()[_TOPIC].partitions
             partitions = [TopicPartition(_TOPIC, each.partition) for each in known]
-            starts = admin.log_offsets(partitions, "earliest")
-            ends = admin.log_offsets(partitions, "latest", isolation="read_committed")
+            ask = partial(admin.log_offsets, partitions, timeout=timeout)
+            starts = ask("earliest")
+            ends = ask("latest", isolation="read_committed")
         failures = {
             each.partition: str(error) for each, error in (starts.errors | ends.errors).items()
         }

@@ -18,7 +18,7 @@ import click
 from coterie.errors import CoterieError
 from coterie.spark.pipeline.compaction import compact
 from coterie.spark.pipeline.end_offsets import import_end_offsets
-from coterie.spark.pipeline.origin import ClusterOrigin, Origin, SegmentOrigin
+from coterie.spark.pipeline.origin import ClusterOrigin, SegmentOrigin
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.session import Starting, pipeline_session
 from coterie.spark.pipeline.settings import raw_rows
@@ -67,10 +67,10 @@ class Steps:
     def start_spark(self, source: Source | None = None) -> Starting:
         """Start it, without waiting: a JVM needs a second before it can be asked anything.
 
-        `source` is what is going to be read. One that cannot be is told before Spark starts.
+        `source` is what is going to be read. A directory without segments is told before Spark starts.
         """
         if self._starting is None:
-            to_read = 0 if source is None else _origin(source).bounds().records
+            to_read = 0 if source is None else _origin(source).records()
             self._starting = self._start(rows=raw_rows(self.store) + to_read)
             self._stack.callback(self._starting.cancel)
         return self._starting
@@ -171,7 +171,7 @@ class Steps:
             click.echo("nothing to do")
 
 
-def _origin(source: Source) -> Origin:
+def _origin(source: Source) -> SegmentOrigin | ClusterOrigin:
     return SegmentOrigin(source) if isinstance(source, Path) else ClusterOrigin(source)
 
 
