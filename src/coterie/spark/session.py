@@ -72,11 +72,14 @@ def session(
     return builder.getOrCreate()
 
 
-def check_versions() -> None:
-    """Raise in one sentence what Spark would tell in a page, or not at all: a version that cannot work."""
+def check_versions(*, java: bool = True) -> None:
+    """Raise in one sentence what Spark would tell in a page, or not at all: a version that cannot work.
+
+    To ask Java takes longest; who knows that it will do says so.
+    """
     _check_python()
     _check_spark()
-    if "SPARK_REMOTE" not in os.environ:
+    if java and "SPARK_REMOTE" not in os.environ:
         _check_java()
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from coterie.errors import CoterieError
 from coterie.simulation import simulate
 from coterie.spark.pipeline import origin, session
+from coterie.spark.pipeline.startup import prepare
 from coterie.spark.pipeline.steps import Steps
 from tests.kit.ports import free_port
 
@@ -62,3 +64,16 @@ def test_a_cluster_that_does_not_answer_is_told_by_who_needs_it(
     with Steps(tmp_path / "out") as steps:
         steps.start_spark({"bootstrap.servers": f"127.0.0.1:{free_port()}"})
     assert len(started) == 1
+
+
+def test_workers_of_another_python_are_told_also_where_spark_has_run_before(
+    started: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is known of this Java says nothing of the Python that a user names since."""
+    dump = prepare(local=True, cache=tmp_path / "cache" / "coterie").dump
+    assert dump is not None
+    dump.with_suffix(".jsa").touch()
+    monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "missing"))
+    with pytest.raises(CoterieError, match="which does not run; unset it, or name a Python"):
+        session.Starting()
+    assert not started

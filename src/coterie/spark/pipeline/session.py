@@ -80,8 +80,7 @@ class Starting:
             must_answer(chosen)
         local = bool(chosen and chosen.startswith("local"))
         self._quick = prepare(local=local)
-        if self._quick.archive is None:
-            check_versions()
+        check_versions(java=self._quick.archive is None)
         # Workers are started by this name; what PATH calls python3 may have neither pyarrow nor us.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
