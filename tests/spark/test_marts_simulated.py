@@ -255,7 +255,9 @@ def test_health_knows_each_kind_of_trouble(fleet: Fleet) -> None:
         "silent": {"ERR"},
         "dead": {"ERR"},
     }.items():
-        assert {verdicts[group] for group in fleet.kinds(kind)} <= statuses, kind
+        found = {verdicts[group] for group in fleet.kinds(kind)}
+        assert found, kind
+        assert found <= statuses, kind
     partitions = {
         (row.group_id, row.status)
         for row in fleet.rows["health"]

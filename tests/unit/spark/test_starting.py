@@ -50,7 +50,7 @@ def test_rows_are_those_of_the_tables_and_of_the_log(
 ) -> None:
     simulate(tmp_path / "segments", groups=3, hours=1, seed=1, partitions=1)
     for most in (1, 1_000_000):
-        monkeypatch.setattr(session, "_FEW_ROWS", most)
+        monkeypatch.setattr(session, "_ONE_COMPILER_ROWS", most)
         with Steps(tmp_path / "out") as steps:
             steps.start_spark(tmp_path / "segments")
             steps.start_spark()

@@ -28,13 +28,16 @@ _LOUD: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 @contextlib.contextmanager
 def hushed() -> Iterator[None]:
     """Without the pages that pyspark and py4j write to stderr when a query fails, or a connection."""
-    for name in _LOUD:
-        logging.getLogger(name).disabled = True
+    loud = [logging.getLogger(name) for name in _LOUD]
+    for logger in loud:
+        logger.disabled = True
     logging.root.addFilter(_is_not_py4j)
     try:
         yield
     finally:
         logging.root.removeFilter(_is_not_py4j)
+        for logger in loud:
+            logger.disabled = False
 
 
 def _is_not_py4j(record: logging.LogRecord) -> bool:
@@ -72,7 +75,7 @@ def _is_lost(error: Exception) -> bool:
 
     if isinstance(error, Py4JError):
         return not isinstance(error, Py4JJavaError)
-    return isinstance(error, (OSError, EOFError))
+    return isinstance(error, (ConnectionError, EOFError))
 
 
 def stop(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""One sentence out of what Spark and its JVM say when something fails. Called by pipeline.session."""
+"""One sentence out of what Spark and its JVM say when something fails."""
 
 from __future__ import annotations
 

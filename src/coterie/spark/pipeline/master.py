@@ -6,7 +6,6 @@ Called by coterie.spark.command for what a user writes, and by pipeline.session 
 from __future__ import annotations
 
 import re
-import socket
 import time
 from typing import Final
 
@@ -59,6 +58,8 @@ def must_answer(master: str) -> None:
 
 def _troubles(places: list[str], deadline: float) -> list[str]:
     """Why each of them cannot be reached; nothing if one can."""
+    import socket  # noqa: PLC0415  (`coterie --help` reads this module, too)
+
     troubles = []
     for place in places:
         host, _, port = place.rpartition(":")

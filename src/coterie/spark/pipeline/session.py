@@ -43,14 +43,12 @@ _STARTING: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.app.name": "coterie pipeline",
 }
-
-
 #: Up to so many rows, a JVM is done before its second compiler has repaid the time it takes from the cores: a
 #: third of the time of a small run, a fifth at a million rows, nothing any more at four million.
-_FEW_ROWS: Final = 2_000_000
+_ONE_COMPILER_ROWS: Final = 2_000_000
 #: The first compiler alone. It would have 48 MB for code then, which the plans of the marts fill: compiling
 #: ends, and a thread of Spark's may end with it, for which Spark waits for ever.
-_SOON: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
+_ONE_COMPILER: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
 
 
 class Starting:
@@ -86,7 +84,10 @@ class Starting:
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         if local:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        java_options = [*self._quick.java_options, *(_SOON if rows <= _FEW_ROWS else ())]
+        java_options = [
+            *self._quick.java_options,
+            *(_ONE_COMPILER if rows <= _ONE_COMPILER_ROWS else ()),
+        ]
         self._settings = _settings(chosen, memory, java_options)
         if not _submitted():
             self.log = None if verbose else _log_file()
