@@ -171,13 +171,13 @@ def _chunk(batch: pa.RecordBatch) -> Chunk:
     header = read_columns(b"").batches.header
     records = RecordColumns(
         buffer=b"".join(data),
-        offset=zeros,
-        timestamp=zeros,
+        offset_delta=zeros,
+        timestamp_delta=zeros,
         key_start=starts[0],
         key_length=lengths[0],
         value_start=starts[1],
         value_length=lengths[1],
-        batch=zeros,
+        counts=np.array([count]),
         batches=BatchColumns(np.zeros(1, header.dtype)),
         trailing_bytes=0,
     )

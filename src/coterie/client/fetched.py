@@ -123,13 +123,12 @@ def _whole(records: Buffer, position: int, end: int) -> Cut | None:
     length_of = _LENGTH.unpack_from
     while at <= last:
         (length,) = length_of(records, at)
-        stop = at + _LENGTH_END + length
         if length < _BATCH.size - _LENGTH_END:
             return None
-        if stop > size:
-            break
         found(at)
-        at = stop
+        at += _LENGTH_END + length
+    if at > size:
+        at = places.pop()  # half a batch
     if not at:
         return None
     base, _, magic, delta, _ = _BATCH.unpack_from(records, places[-1])

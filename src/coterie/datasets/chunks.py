@@ -44,12 +44,14 @@ class Chunk(msgspec.Struct, frozen=True, eq=False):
         """`is_control` or `is_transactional` of each record's batch."""
         of_batches: Bools = getattr(self.records.batches, name)
         if not of_batches.any():
-            return np.zeros(len(self.records.offset), np.bool_)
+            return np.zeros(len(self.records), np.bool_)
         flags: Bools = of_batches[self.records.batch]
         return flags
 
     def rows(self) -> Int64s:
         """The indexes of the records that are wanted."""
+        if self.records.within(self.start, self.stop):
+            return np.arange(len(self.records))
         offset = self.records.offset
         return np.flatnonzero((offset >= self.start) & (offset < self.stop))
 

@@ -189,6 +189,7 @@ def read_datasets(
         schemas.append(pruned(query.dataset, query.columns))
     if slices is None:
         slices = source.slices(LogRange())
+    _keep_memory()
     chunks = source.chunks(slices)
     pairs: Iterable[tuple[Chunk, Outcomes | None]]
     plain = ((chunk, None) for chunk in chunks)

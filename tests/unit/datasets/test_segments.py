@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -35,6 +37,31 @@ def many(count: int, start: int = 0) -> bytes:
         batch_of([commit(partition=offset)], offset, 1_700_000_000_000 + offset)
         for offset in range(start, start + count)
     )
+
+
+#: How many pages the second reading of some segments needed that the first had not.
+_FRESH_PAGES = """
+import resource, sys
+from coterie.datasets.log import LogQuery, SegmentSource, read_log
+
+def pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in read_log(SegmentSource.at(sys.argv[1]), LogQuery("commits")):
+        pass
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+print([pages() for _ in range(3)][-1])
+"""
+
+
+def test_what_is_read_again_lies_in_memory_that_was_used_before(tmp_path: Path) -> None:
+    records = [commit(partition=number) for number in range(20_000)]
+    one = batch_of(records, 0, 1_700_000_000_000)
+    for partition in range(4):
+        write_segment(tmp_path, partition, one)
+    command = [sys.executable, "-c", _FRESH_PAGES, str(tmp_path)]
+    run = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert int(run.stdout) < 4 * len(one) / 4096 / 2
 
 
 def test_a_damaged_batch_is_quarantined_and_the_rest_is_read(tmp_path: Path) -> None:

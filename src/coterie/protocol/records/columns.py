@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from functools import cached_property
 from struct import Struct
 from typing import Any
 
@@ -135,40 +136,75 @@ class BatchColumns(msgspec.Struct, frozen=True, eq=False):
     def is_control(self) -> Bools:
         return self._flag(CONTROL_FLAG_MASK)
 
+    @property
+    def is_append_time(self) -> Bools:
+        """Whether the broker stamped the batch, and its records with it (message.timestamp.type)."""
+        return self._flag(TIMESTAMP_TYPE_MASK)
+
     def _flag(self, mask: int) -> Bools:
         flags: Bools = (self.attributes & mask) != 0
         return flags
 
 
-class RecordColumns(msgspec.Struct, frozen=True, eq=False):
+class RecordColumns(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One item per record. `buffer[start : start + length]` is a key or value; length -1 is null.
 
     `buffer` is the fetched buffer itself, followed by what its compressed batches unpacked to if there
-    are any. `batch` is the record's index into `batches`; `trailing_bytes` of an incomplete batch were left.
+    are any. `counts` are how many of the records are in each of the `batches`; `trailing_bytes` of an
+    incomplete batch were left. What is counted from the batch is made when asked for: not all readers do.
     """
 
     buffer: Buffer
-    offset: Int64s
-    timestamp: Int64s
+    offset_delta: Int64s
+    timestamp_delta: Int64s
     key_start: Int64s
     key_length: Int64s
     value_start: Int64s
     value_length: Int64s
-    batch: Int64s
+    counts: Int64s
     batches: BatchColumns
     trailing_bytes: int
 
+    def __len__(self) -> int:
+        return len(self.key_start)
+
+    @cached_property
+    def batch(self) -> Int64s:
+        """The record's index into `batches`."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
+    @cached_property
+    def offset(self) -> Int64s:
+        return self.offset_delta + np.repeat(self.batches.base_offset, self.counts)
+
+    @cached_property
+    def timestamp(self) -> Int64s:
+        delta = self.timestamp_delta
+        base = self.batches.column("base_timestamp")
+        if (append_time := self.batches.is_append_time).any():
+            base = np.where(append_time, self.batches.column("max_timestamp"), base)
+            delta = np.where(np.repeat(append_time, self.counts), 0, delta)
+        return delta + np.repeat(base, self.counts)
+
+    def within(self, start: int, stop: int) -> bool:
+        """Whether all batches are from offset `start` to `stop`, which is not included."""
+        batches = self.batches
+        return not len(batches.header) or bool(
+            batches.base_offset.min() >= start and batches.last_offset.max() < stop
+        )
+
     def between(self, start: int, stop: int) -> RecordColumns:
         """The records from offset `start` to `stop`, which is not included; the same if that is all."""
-        wanted: Bools = (self.offset >= start) & (self.offset < stop)
-        if wanted.all():
+        if self.within(start, stop):
             return self
+        wanted: Bools = (self.offset >= start) & (self.offset < stop)
         columns = {name: getattr(self, name)[wanted] for name in _PER_RECORD}
-        return msgspec.structs.replace(self, **columns)
+        counts = np.bincount(self.batch[wanted], minlength=len(self.counts))
+        return msgspec.structs.replace(self, counts=counts, **columns)
 
 
 _PER_RECORD = (
-    "offset", "timestamp", "key_start", "key_length", "value_start", "value_length", "batch",
+    "offset_delta", "timestamp_delta", "key_start", "key_length", "value_start", "value_length",
 )  # fmt: skip
 
 
@@ -212,31 +248,24 @@ def read_columns(
     end = _check_batches(view, positions, header, check_crc=check_crc)
     batches = BatchColumns(header)
     counts = batches.column("records_count")
-    attributes = batches.attributes
     starts = positions + BATCH_OVERHEAD
     ends = np.where(counts == 0, starts, positions + _LENGTH_END + header["length"])
-    codecs = np.where(counts == 0, 0, attributes & COMPRESSION_CODEC_MASK)
+    codecs = np.where(counts == 0, 0, batches.attributes & COMPRESSION_CODEC_MASK)
     unpacked = _unpack(view, codecs, starts, ends, (limit, total_limit)) if codecs.any() else []
     data = b"".join((view, *unpacked)) if unpacked else buffer
     records = _find_records(data, starts, ends, counts)
-    timestamp, offset, key_start, key_length, value_start, value_length = _read_fields(
+    timestamp_delta, offset_delta, key_start, key_length, value_start, value_length = _read_fields(
         data, records
     )
-    base_time = batches.column("base_timestamp")
-    if (append_time := (attributes & TIMESTAMP_TYPE_MASK) != 0).any():
-        base_time = np.where(append_time, header["max_timestamp"], base_time)
-        timestamp[np.repeat(append_time, counts)] = 0
-    timestamp += np.repeat(base_time, counts)
-    offset += np.repeat(batches.base_offset, counts)
     return RecordColumns(
         buffer=data,
-        offset=offset,
-        timestamp=timestamp,
+        offset_delta=offset_delta,
+        timestamp_delta=timestamp_delta,
         key_start=key_start,
         key_length=key_length,
         value_start=value_start,
         value_length=value_length,
-        batch=np.repeat(np.arange(len(counts)), counts),
+        counts=counts,
         batches=batches,
         trailing_bytes=len(view) - end,
     )
