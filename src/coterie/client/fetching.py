@@ -33,6 +33,10 @@ __all__ = ["FetchPlan", "Fetching"]
 #: One answer: large enough that few are needed, and small enough that its memory is used again. With 16 MiB
 #: every answer came in fresh pages, which took thrice the time of reading it.
 _MOST_BYTES: Final = 4 << 20
+#: Of a partition of which less is wanted: so much for each record, and at least so much. A broker sends the
+#: first batch of an answer whole however large it is (KIP-74), so this is never too little to go on.
+_BYTES_PER_RECORD: Final = 1 << 10
+_LEAST_BYTES: Final = 64 << 10
 #: How long a broker may wait for records that are not there yet (fetch.max.wait.ms).
 _WAIT_MS: Final = 500
 #: Answers that may wait to be handed out; each leader holds one more, and has one under way.
@@ -279,7 +283,7 @@ class Fetching:
                     FetchPartition(
                         index,
                         fetch_offset=self.positions[TopicPartition(topic, index)],
-                        partition_max_bytes=_MOST_BYTES,
+                        partition_max_bytes=self._room(TopicPartition(topic, index)),
                     )
                     for index in indexes
                 ),
@@ -301,6 +305,14 @@ class Fetching:
             )
         except CoterieError as error:
             return error
+
+    def _room(self, key: TopicPartition) -> int:
+        """How many bytes of a partition to ask for: what lies behind its end would be thrown away."""
+        end = self._ends[key]
+        if end is None:
+            return _MOST_BYTES
+        wanted = (end - self.positions[key]) * _BYTES_PER_RECORD
+        return min(max(wanted, _LEAST_BYTES), _MOST_BYTES)
 
     async def _jump(self, partitions: list[TopicPartition], tries: int) -> None:
         """What was to be read is not there: deleted meanwhile, or never written."""

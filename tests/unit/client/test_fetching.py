@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
 
 from coterie.client import AdminClient, FetchedRecords, TopicPartition
+from coterie.client.connection import RequestNote
 from coterie.client.fetched import Budget, cut
 from coterie.client.fetching import Fetching
 from coterie.errors import (
@@ -168,6 +169,32 @@ def test_a_budget_ends_it_and_positions_say_where(cluster: EmbeddedCluster, opti
         assert found[ORDERS[0]] + rest[ORDERS[0]] == [f"0:{n}" for n in range(EACH)]
 
     played(cluster, scene)
+
+
+def test_little_of_a_large_log_is_not_paid_for_with_all_of_it() -> None:
+    size = 200 << 10  # of a record, and of a batch
+
+    with EmbeddedCluster() as cluster:
+        cluster.create_topic("orders", partitions=6)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        for number in range(6 * 10):
+            producer.produce("orders", b"x" * size, partition=number % 6)
+            assert producer.flush(30) == 0
+        received: list[int] = []
+
+        async def scene() -> None:
+            def note(request: RequestNote) -> None:
+                if request.api == "Fetch":
+                    received.append(request.received_bytes)
+
+            servers = cluster.bootstrap_servers
+            async with AdminClient(bootstrap_servers=servers, on_request=note) as admin:
+                found = values(await read(admin, dict.fromkeys(ORDERS, (3, 4))))
+            assert found == {key: ["x" * size] for key in ORDERS}
+
+        run(scene())
+        # Batches are larger than what was asked for, and each is sent once all the same.
+        assert sum(received) < 7 * size
 
 
 def test_the_next_request_leaves_before_records_are_handed_out() -> None:
