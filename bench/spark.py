@@ -5,7 +5,7 @@ Spark's own Kafka connector, with a Python UDF, with mapInArrow, and bare; besid
 batches that were made beforehand; and without Spark beside confluent-kafka. From segment files: how many
 records a second one process decodes, and how the time grows with the log.
 
-COTERIE_BENCH_RECORDS is how many records Kafka gets (2,000,000); COTERIE_BENCH_GROWTH how many the larger
+COTERIE_BENCH_RECORDS is how many records Kafka gets (4,440,000); COTERIE_BENCH_GROWTH how many the larger
 log of the growth has (20,000,000, two gigabytes), the smaller a tenth of it. What the pipeline itself takes
 is in bench.spark_cold and bench.spark_build.
 """
@@ -60,7 +60,7 @@ def measurements(*, tiny: bool = False) -> Iterator[Measurement]:
         yield from segments(Path(home), 20_000 if tiny else 1_000_000)
         yield growth(Path(home), 200_000 if tiny else int(_setting("GROWTH", 20_000_000)))
         if not tiny:
-            yield from on_kafka(Path(home), int(_setting("RECORDS", 2_000_000)))
+            yield from on_kafka(Path(home), int(_setting("RECORDS", 4_440_000)))
             yield from spark_cold.measurements()
             yield from spark_build.measurements()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coterie.client.results import TopicPartition
+from coterie.protocol.batch_places import find_places
 
 if TYPE_CHECKING:
     from coterie.protocol.messages.data import AbortedTransaction
@@ -18,7 +18,6 @@ __all__ = ["Budget", "Cut", "FetchedRecords", "cut"]
 
 #: Base offset, length, magic, last offset delta and number of records of a batch.
 _BATCH: Final = Struct(">qi4xb6xi30xi")
-_LENGTH: Final = Struct(">8xi")
 _LENGTH_END: Final = 12
 _MAGIC: Final = 2
 
@@ -115,23 +114,16 @@ def _whole(records: Buffer, position: int, end: int) -> Cut | None:
 
     None if it is not so, or if anything is odd.
     """
-    places = array("q")
-    found = places.append
-    at = 0
-    size = len(records)
-    last = size - _BATCH.size
-    length_of = _LENGTH.unpack_from
-    while at <= last:
-        (length,) = length_of(records, at)
+    places = find_places(records)
+    if not places:
+        return None
+    base, length, magic, delta, _ = _BATCH.unpack_from(records, places[-1])
+    at = places[-1] + _LENGTH_END + length
+    # Half a batch may follow, and nothing else.
+    if at + _BATCH.size <= len(records):
+        _, length, *_ = _BATCH.unpack_from(records, at)
         if length < _BATCH.size - _LENGTH_END:
             return None
-        found(at)
-        at += _LENGTH_END + length
-    if at > size:
-        at = places.pop()  # half a batch
-    if not at:
-        return None
-    base, _, magic, delta, _ = _BATCH.unpack_from(records, places[-1])
     behind = base + delta + 1
     return Cut(at, behind, places) if magic == _MAGIC and position < behind <= end else None
 

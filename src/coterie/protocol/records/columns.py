@@ -8,16 +8,15 @@ in bulk (the Spark source, lag reports); one record at a time is coterie.protoco
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from functools import cached_property
-from struct import Struct
 from typing import Any
 
 import msgspec
 from crc32c import crc32c
 
 from coterie.errors import RecordBatchError
+from coterie.protocol.batch_places import find_places
 from coterie.protocol.records.batch import (
     BATCH_OVERHEAD,
     COMPRESSION_CODEC_MASK,
@@ -70,10 +69,8 @@ _HEADER = np.dtype(
         ("records_count", ">i4"),
     ]
 )
-_LENGTH = Struct(">8xi")
 _LENGTH_END = 12  # the length counts the bytes from here, the checksum covers those from _CRC_END
 _CRC_END = 21
-_MIN_LENGTH = BATCH_OVERHEAD - _LENGTH_END
 
 # Below this many batches at once, a loop in Python over their records is quicker than vector steps.
 _FEW = 128
@@ -243,7 +240,7 @@ def read_columns(
     result's `buffer`.
     """
     view = memoryview(buffer)
-    positions = np.array(places, np.int64) if len(places) else _find_batches(buffer)
+    positions = np.array(places or find_places(buffer), np.int64)
     header = gather(view, _HEADER, positions)
     end = _check_batches(view, positions, header, check_crc=check_crc)
     batches = BatchColumns(header)
@@ -269,24 +266,6 @@ def read_columns(
         batches=batches,
         trailing_bytes=len(view) - end,
     )
-
-
-def _find_batches(buffer: Buffer) -> Int64s:
-    """Where each whole batch begins, by their lengths."""
-    positions = array("q")
-    found = positions.append
-    position = 0
-    size = len(buffer)
-    last = size - BATCH_OVERHEAD
-    length_of = _LENGTH.unpack_from
-    while position <= last:
-        (length,) = length_of(buffer, position)
-        end = position + _LENGTH_END + length
-        if end > size or length < _MIN_LENGTH:
-            break
-        found(position)
-        position = end
-    return np.frombuffer(positions, np.int64)
 
 
 def _check_batches(
