@@ -138,7 +138,13 @@ class GroupLog:
         try:
             async with reading:
                 async for batch in reading:
-                    found.update(_records(batch, self._wanted[batch.partition]))
+                    try:
+                        found.update(_records(batch, self._wanted[batch.partition]))
+                    except CoterieError as error:
+                        place = batch.partition
+                        self._trouble[place] = error
+                        # What cannot be read may have overruled what came before it.
+                        found = {key: at for key, at in found.items() if at.partition != place}
         except CoterieError as error:
             self._trouble.update(reading.errors or dict.fromkeys(spans, error))
         self._found.update(found)

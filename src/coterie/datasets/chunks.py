@@ -6,17 +6,35 @@ A damaged batch does not end the reading: it is left out, and remembered with it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
+from crc32c import crc32c
 
 from coterie.errors import RecordBatchError
-from coterie.protocol.records.batch import batch_end
-from coterie.protocol.records.columns import Bools, Int64s, RecordColumns, read_columns
+from coterie.protocol.records.batch import BATCH_OVERHEAD, MAGIC, batch_end
+from coterie.protocol.records.columns import (
+    MAX_RECORDS,
+    MAX_TOTAL_DECOMPRESSED,
+    Bools,
+    Int64s,
+    RecordColumns,
+    gather,
+    read_columns,
+)
 from coterie.protocol.records.compression import Buffer
 
-__all__ = ["Chunk", "Damage", "parse"]
+__all__ = ["Chunk", "Damage", "holds_batch", "parse", "read_batches"]
+
+#: Where in a batch its length, its magic and its checksum are; the length counts from behind itself.
+_LENGTH_AT: Final = 8
+_LENGTH_END: Final = 12
+_MAGIC_AT: Final = 16
+_CRC_AT: Final = 17
+_CRC_END: Final = 21
+#: Offsets of one segment differ by less.
+_OFFSET_SPAN: Final = 1 << 31
 
 
 class Damage(NamedTuple):
@@ -39,6 +57,14 @@ class Chunk(msgspec.Struct, frozen=True, eq=False):
     damages: tuple[Damage, ...]
     #: How many bytes of the data were whole batches.
     consumed: int
+    #: Why what follows them is none, not even half of one; empty if it is.
+    broken: str = ""
+
+    def with_damage(self, offset: int, reason: str) -> Chunk:
+        """The same with one more damage, if its offset is wanted."""
+        if not self.start <= offset < self.stop:
+            return self
+        return msgspec.structs.replace(self, damages=(*self.damages, Damage(offset, reason)))
 
     def batch_flags(self, name: str) -> Bools:
         """`is_control` or `is_transactional` of each record's batch."""
@@ -75,56 +101,97 @@ class Chunk(msgspec.Struct, frozen=True, eq=False):
 def parse(
     partition: int, data: Buffer, start: int, stop: int | None, places: Sequence[int] = ()
 ) -> Chunk:
-    """The records from offset `start` on, up to `stop`, in the whole batches of some data.
+    """The records from offset `start` on, up to `stop`, in data that comes once.
 
-    `places` are where these begin, if that is known.
+    `places` are where its batches begin, if that is known.
     """
-    damages: list[Damage] = []
-    size = len(data)
+    chunk = read_batches(partition, data, start, stop, places)
+    if chunk.consumed == len(data):
+        return chunk
+    view = memoryview(data)[chunk.consumed :]
+    reason = chunk.broken
+    if not reason and batch_end(view, 0) is not None:
+        reason = "batches unpack to too much at once"
+    if not reason:
+        return chunk
+    reason = f"{reason}; {len(view)} bytes from here on cannot be read"
+    return chunk.with_damage(_base_offset(view, 0), reason)
+
+
+def read_batches(
+    partition: int, data: Buffer, start: int, stop: int | None, places: Sequence[int] = ()
+) -> Chunk:
+    """The same, for who can read on behind what was consumed: that may be fewer batches than there are."""
+    found = _Salvaged(b"", [], 0)
     try:
         records = read_columns(data, places)
-        consumed = size - records.trailing_bytes
+        consumed = len(data) - records.trailing_bytes
     except RecordBatchError:
-        good, damages, consumed = _salvage(data)
-        records = read_columns(good)
+        found = _salvage(data)
+        records = read_columns(found.good)
+        consumed = found.consumed
     end = 2**63 - 1 if stop is None else stop
-    return Chunk(
-        partition,
-        records,
-        start,
-        end,
-        tuple(each for each in damages if start <= each.offset < end),
-        consumed,
-    )
+    wanted = tuple(each for each in found.damages if start <= each.offset < end)
+    return Chunk(partition, records, start, end, wanted, consumed, found.broken)
 
 
-def _salvage(data: Buffer) -> tuple[bytes, list[Damage], int]:
-    """The batches that can be read, the others, and how far we came.
+class _Salvaged(NamedTuple):
+    """The batches that can be read, the others, how far we came, and why not further."""
 
-    Where not even the length of a batch can be believed, all that follows is lost with it.
-    """
+    good: bytes
+    damages: list[Damage]
+    consumed: int
+    broken: str = ""
+
+
+def _salvage(data: Buffer) -> _Salvaged:
+    """Batch by batch, up to where not even a length can be believed, or all together would be too much."""
     view = memoryview(data)
     good: list[memoryview] = []
     damages: list[Damage] = []
-    at = 0
+    at = unpacked = records = 0
+    broken = ""
     while True:
         try:
             end = batch_end(view, at)
         except RecordBatchError as error:
-            lost = len(view) - at
-            reason = f"{error}; {lost} bytes from here on cannot be read"
-            damages.append(Damage(_base_offset(view, at), reason))
-            return b"".join(good), damages, len(view)
+            broken = f"{error.message}.{error.field}: {error.reason}"
+            break
         if end is None:
-            return b"".join(good), damages, at
+            break
         try:
-            read_columns(view[at:end])
+            columns = read_columns(view[at:end])
         except RecordBatchError as error:
             damages.append(Damage(_base_offset(view, at), str(error)))
         else:
+            unpacked += len(columns.buffer) - (end - at)
+            records += len(columns)
+            if good and (unpacked >= MAX_TOTAL_DECOMPRESSED or records > MAX_RECORDS):
+                break
             good.append(view[at:end])
         at = end
+    return _Salvaged(b"".join(good), damages, at, broken)
 
 
 def _base_offset(view: memoryview, at: int) -> int:
     return int.from_bytes(view[at : at + 8], "big", signed=True)
+
+
+def holds_batch(data: bytes, least: int) -> bool:
+    """Whether somewhere in the data is a whole batch, with a first offset of `least` or not far behind."""
+    places = np.flatnonzero(np.frombuffer(data, np.uint8)[_MAGIC_AT:] == MAGIC)
+    offset = gather(data, ">i8", places).astype(np.int64)
+    ends = places + _LENGTH_END + gather(data, ">i4", places + _LENGTH_AT).astype(np.int64)
+    sizes = ends - places
+    fits = (sizes >= BATCH_OVERHEAD) & (ends <= len(data))
+    fits &= (offset >= least) & (offset < least + _OFFSET_SPAN)
+    places, ends, sizes = places[fits], ends[fits], sizes[fits]
+    # What only looks like one may be long, and there may be many: never read more than thrice the data.
+    order = np.argsort(sizes, kind="stable")
+    order = order[np.cumsum(sizes[order]) <= 3 * len(data)]
+    view = memoryview(data)
+    return any(
+        crc32c(view[at + _CRC_END : end])
+        == int.from_bytes(view[at + _CRC_AT : at + _CRC_END], "big")
+        for at, end in zip(places[order].tolist(), ends[order].tolist(), strict=True)
+    )

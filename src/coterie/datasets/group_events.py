@@ -28,6 +28,9 @@ Row = dict[str, Any]
 
 _FIRST_TYPE: Final = 2  # below it are commits
 _CONSUMER: Final = "consumer"
+#: Of all topics of a group together: a few bytes can claim more than memory has room for, and no cluster has
+#: nearly as many.
+_MOST_PARTITIONS: Final = 1_000_000
 #: What MemberState of KIP-848 and of streams groups call their numbers.
 _STATES: Final = {0: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"}
 _STREAMS_STATES: Final = {1: "STABLE", 2: "UNREVOKED_TASKS", 3: "UNRELEASED_TASKS"}
@@ -152,13 +155,14 @@ def _topic_id(topic_id: Uuid) -> str | None:
 
 
 def _topics(value: consumer.ConsumerGroupPartitionMetadataValue) -> Row:
+    known = sum(max(topic.num_partitions, 0) for topic in value.topics) <= _MOST_PARTITIONS
     return {
         "subscription": [topic.topic_name for topic in value.topics],
         "assignment": [
             {
                 "topic": topic.topic_name,
                 "topic_id": _topic_id(topic.topic_id),
-                "partitions": list(range(topic.num_partitions)),
+                "partitions": list(range(topic.num_partitions)) if known else None,
             }
             for topic in value.topics
         ],

@@ -98,7 +98,11 @@ class LogSource(Protocol):
     """Where the log is. Sources are values: they can be sent to another process and hold nothing open."""
 
     def bounds(self) -> dict[int, tuple[int, int]]:
-        """The first offset and the one behind the last, of each partition; all before it is decided."""
+        """The first offset and the one behind the last, of each partition.
+
+        Of a cluster, all before it is decided. Segment files go to their end, and transactions may be open
+        there: where the first of them began, only a reading of the whole log would tell.
+        """
         ...
 
     def slices(self, wanted: LogRange) -> list[LogSlice]: ...

@@ -6,8 +6,11 @@ Chunks whose transactions are not decided yet are held back until they are, or u
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -65,6 +68,18 @@ class _Held:
         self.outcomes[index[mine[same]]] = markers.outcome[marker[same] - len(index)]
         self.waiting = bool((self.outcomes == OPEN).any())
 
+    def decide_by(self, first: Callable[[int, int], int]) -> None:
+        """The same by what is known of markers: of a producer's first from an offset on."""
+        batches = self.chunk.records.batches
+        index = np.flatnonzero(self.outcomes == OPEN)
+        wanted = (batches.producer_id[index], batches.base_offset[index])
+        self.outcomes[index] = list(map(first, *(each.tolist() for each in wanted)))
+        self.waiting = bool((self.outcomes == OPEN).any())
+
+    @property
+    def decided(self) -> tuple[Chunk, Outcomes]:
+        return self.chunk, self.outcomes
+
 
 class _Markers:
     """The ends of transactions in a chunk."""
@@ -83,44 +98,103 @@ class _Markers:
         )
 
 
+class _Ahead:
+    """The markers that were found ahead of the reading of a partition, from one offset on to another.
+
+    They are remembered: else transactions that wait in every chunk would have the log searched to its end
+    again and again.
+    """
+
+    def __init__(self, partition: int, look_ahead: LookAhead) -> None:
+        self._read = partial(look_ahead, partition)
+        self._start = self._stop = 0
+        self._is_end = False
+        #: Offsets and outcomes of each producer's markers, in the order of the log.
+        self._markers: dict[int, tuple[array[int], bytearray]] = {}
+
+    def search(self, queue: Iterable[_Held], offset: int) -> None:
+        """Decide what waits by the log from an offset on, which is behind all that waits."""
+        if not self._start <= offset <= self._stop:
+            self._start = self._stop = offset
+            self._is_end = False
+            self._markers = {}
+        waiting = [each for each in queue if each.waiting]
+        for each in waiting:
+            each.decide_by(self._first)
+        waiting = [each for each in waiting if each.waiting]
+        if self._is_end or not waiting:
+            return
+        for chunk in self._read(self._stop):
+            markers = _Markers(chunk)
+            self._remember(markers, _end(chunk, self._stop))
+            for each in waiting:
+                each.decide(markers)
+            if not any(each.waiting for each in waiting):
+                return
+        self._is_end = True
+
+    def _remember(self, markers: _Markers, stop: int) -> None:
+        # A chunk may begin before the offset that was asked for.
+        new = markers.offset >= self._stop
+        columns = (markers.producer[new], markers.offset[new], markers.outcome[new])
+        for producer, offset, outcome in zip(*(each.tolist() for each in columns), strict=True):
+            offsets, outcomes = self._markers.setdefault(producer, (array("q"), bytearray()))
+            offsets.append(offset)
+            outcomes.append(outcome)
+        self._stop = max(self._stop, stop)
+
+    def _first(self, producer: int, offset: int) -> int:
+        """What the producer's first marker behind an offset says; OPEN if there is none."""
+        if producer not in self._markers:
+            return OPEN
+        offsets, outcomes = self._markers[producer]
+        place = bisect_left(offsets, offset)
+        return outcomes[place] if place < len(offsets) else OPEN
+
+
+class _Partition:
+    """The chunks of a partition that are held back, and what was found ahead of them."""
+
+    def __init__(self, number: int, look_ahead: LookAhead) -> None:
+        self._queue: deque[_Held] = deque()
+        self._ahead = _Ahead(number, look_ahead)
+        self._end = 0
+
+    def take(self, chunk: Chunk) -> Iterator[tuple[Chunk, Outcomes]]:
+        """Hold a chunk; gives what need not be held any more."""
+        mine = _Held(chunk)
+        if self._queue or chunk.records.batches.is_control.any():
+            markers = _Markers(chunk)
+            for each in (*self._queue, mine):
+                each.decide(markers)
+        self._queue.append(mine)
+        self._end = _end(chunk, self._end)
+        if len(self._queue) > _MOST_HELD:
+            yield from self.rest()
+        while self._queue and not self._queue[0].waiting:
+            yield self._queue.popleft().decided
+
+    def rest(self) -> Iterator[tuple[Chunk, Outcomes]]:
+        """All that is held, with what the log ahead says of it."""
+        if self._queue:
+            self._ahead.search(self._queue, self._end)
+        while self._queue:
+            yield self._queue.popleft().decided
+
+
+def _end(chunk: Chunk, known: int) -> int:
+    """The offset behind a chunk, or the one that is known if it has no batch."""
+    last = chunk.records.batches.last_offset[-1:].tolist()
+    return last[0] + 1 if last else known
+
+
 def decided(chunks: Iterable[Chunk], look_ahead: LookAhead) -> Iterator[tuple[Chunk, Outcomes]]:
     """Each chunk with the outcome of each of its batches, in the order of its partition's log."""
-    held: dict[int, deque[_Held]] = {}
-    ends: dict[int, int] = {}
+    partitions: dict[int, _Partition] = {}
     for chunk in chunks:
-        queue = held.setdefault(chunk.partition, deque())
-        if queue or chunk.records.batches.is_control.any():
-            markers = _Markers(chunk)
-            for each in queue:
-                each.decide(markers)
-            mine = _Held(chunk)
-            mine.decide(markers)
-        else:
-            mine = _Held(chunk)
-        queue.append(mine)
-        batches = chunk.records.batches
-        if len(batches.header):
-            ends[chunk.partition] = int(batches.last_offset[-1]) + 1
-        if len(queue) > _MOST_HELD:
-            _search(queue, look_ahead(chunk.partition, ends[chunk.partition]))
-            yield from _released(queue, everything=True)
-        yield from _released(queue)
-    for partition, queue in held.items():
-        if queue:
-            _search(queue, look_ahead(partition, ends[partition]))
-            yield from _released(queue, everything=True)
-
-
-def _search(queue: deque[_Held], ahead: Iterable[Chunk]) -> None:
-    for chunk in ahead:
-        markers = _Markers(chunk)
-        for each in queue:
-            each.decide(markers)
-        if not any(each.waiting for each in queue):
-            return
-
-
-def _released(queue: deque[_Held], *, everything: bool = False) -> Iterator[tuple[Chunk, Outcomes]]:
-    while queue and (everything or not queue[0].waiting):
-        first = queue.popleft()
-        yield first.chunk, first.outcomes
+        number = chunk.partition
+        if number not in partitions:
+            partitions[number] = _Partition(number, look_ahead)
+        yield from partitions[number].take(chunk)
+    for each in partitions.values():
+        yield from each.rest()

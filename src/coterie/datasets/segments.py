@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
+from io import RawIOBase
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 
-from coterie.datasets.chunks import Chunk, Damage, parse
-from coterie.errors import InvalidArgument, RecordBatchError
-from coterie.protocol.records.batch import BATCH_OVERHEAD, batch_end
+from coterie.datasets.chunks import Chunk, holds_batch, read_batches
+from coterie.errors import CoterieError, InvalidArgument, RecordBatchError
+from coterie.protocol.records.batch import BATCH_OVERHEAD, decode_batches
 
 __all__ = ["PartitionFiles", "SegmentFile", "end_offset", "find_partitions", "read_files"]
 
@@ -25,6 +27,10 @@ _DIRECTORY: Final = re.compile(rf"{TOPIC}-(\d+)$")
 _SEGMENT: Final = re.compile(r"(\d{20})\.log$")
 #: Enough for batches of Arrow that are worth their cost, and little enough for the cache.
 _CHUNK: Final = 8 << 20
+#: No coordinator writes a larger batch: a cut end that is longer is more than one.
+_LARGEST_BATCH: Final = 16 << 20
+#: An offset that no log has.
+_FAR: Final = 1 << 62
 #: An entry of Kafka's offset index: offset, relative to the segment's first, and position.
 _INDEX_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 
@@ -53,21 +59,23 @@ def find_partitions(root: str) -> dict[int, PartitionFiles]:
     top = Path(root)
     if not top.is_dir():
         raise InvalidArgument(f"segments: there is no directory {root!r}")
-    found: dict[int, PartitionFiles] = {}
-    for directory in (top, *sorted(top.rglob(f"{TOPIC}-*"))):
-        named = _DIRECTORY.match(directory.name)
-        if named is None or not directory.is_dir():
-            continue
-        number = int(named.group(1))
-        partition = PartitionFiles(number, _segments(directory))
-        if number not in found or _reach(partition) > _reach(found[number]):
-            found[number] = partition
-    if not found:
+    copies: dict[int, list[PartitionFiles]] = {}
+    with _named(root):
+        for directory in (top, *sorted(top.rglob(f"{TOPIC}-*"))):
+            named = _DIRECTORY.match(directory.name)
+            if named is not None and directory.is_dir():
+                number = int(named.group(1))
+                copies.setdefault(number, []).append(PartitionFiles(number, _segments(directory)))
+    if not copies:
         raise InvalidArgument(
             f"segments: {root!r} has no directory {TOPIC}-0 or the like below it;"
             " give a broker's log.dirs or a copy of it"
         )
-    return dict(sorted(found.items()))
+    # Where there is no choice, nothing has to be read yet.
+    return {
+        number: max(each, key=_reach) if len(each) > 1 else each[0]
+        for number, each in sorted(copies.items())
+    }
 
 
 def _segments(directory: Path) -> tuple[SegmentFile, ...]:
@@ -79,9 +87,20 @@ def _segments(directory: Path) -> tuple[SegmentFile, ...]:
     return tuple(sorted(found))
 
 
-def _reach(partition: PartitionFiles) -> tuple[int, int]:
+def _reach(partition: PartitionFiles) -> tuple[int, int, int]:
+    """How far a copy goes: replicas begin their segments at different offsets."""
     last = partition.files[-1] if partition.files else SegmentFile(-1, "", 0)
-    return last.base_offset, last.size
+    return end_offset(partition), last.base_offset, last.size
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """What the system has against reading a file, as a sentence with its name."""
+    try:
+        yield
+    except OSError as error:
+        name = error.filename or path
+        raise CoterieError(f"segments: {name} cannot be read: {error.strerror or error}") from error
 
 
 def read_files(
@@ -95,95 +114,129 @@ def read_files(
             continue
         if stop is not None and file.base_offset >= stop:
             return
-        yield from _read_file(partition.partition, file, start, stop, is_last=following is None)
+        with _named(file.path), Path(file.path).open("rb", buffering=0) as source:
+            reading = _Reading(partition.partition, file, following, source)
+            yield from reading.chunks(start, stop)
 
 
-def _read_file(
-    partition: int, file: SegmentFile, start: int, stop: int | None, *, is_last: bool
-) -> Iterator[Chunk]:
-    position = _place(file, start)
-    want = _CHUNK
-    with Path(file.path).open("rb", buffering=0) as source:
-        while position < file.size:
-            source.seek(position)
-            data = source.read(min(want, file.size - position))
-            if not data:
+class _Reading:
+    """One reading of a segment. `following` is where the next begins; the newest has none."""
+
+    def __init__(
+        self, partition: int, file: SegmentFile, following: int | None, source: RawIOBase
+    ) -> None:
+        self._partition = partition
+        self._file = file
+        self._following = following
+        self._source = source
+        self._size = file.size
+        #: The offset behind the last record that was read.
+        self._behind = file.base_offset
+
+    def chunks(self, start: int, stop: int | None) -> Iterator[Chunk]:
+        """Who wants all offsets of the file is told of its end, too."""
+        is_part = stop is not None and (self._following is None or stop < self._following)
+        position = self._place(start)
+        want = _CHUNK
+        while position < self._size:
+            data = self._read(position, want)
+            chunk = read_batches(self._partition, data, start, stop)
+            if chunk.consumed:
+                position += chunk.consumed
+                want = _CHUNK
+                if len(chunk.records.batches.header) or chunk.damages:
+                    self._behind = _behind(chunk, self._behind)
+                    yield chunk
+                if is_part and self._behind >= chunk.stop:
+                    return
+            elif not chunk.broken and len(data) < _size_of_first(data) <= self._size - position:
+                want = _size_of_first(data)
+            else:
+                yield from self._end(chunk, position)
                 return
-            chunk = parse(partition, data, start, stop)
-            at_end = position + len(data) >= file.size
-            if not chunk.consumed and not at_end:
-                want = _size_of_first(data, file.size - position)
-                continue
-            cut = len(data) - chunk.consumed
-            if at_end and cut and not is_last:
-                chunk = _with_cut_end(chunk, file, cut)
-            if len(chunk.records.batches.header) or chunk.damages:
-                yield chunk
-            if at_end or _is_behind(chunk, stop):
-                return
-            want = _CHUNK
-            position += chunk.consumed
+
+    def _read(self, position: int, want: int) -> bytes:
+        asked = min(want, self._size - position)
+        self._source.seek(position)
+        data = self._source.read(asked) or b""
+        if len(data) < asked:
+            # It was cut since it was found.
+            self._size = position + len(data)
+        return data
+
+    def _end(self, chunk: Chunk, position: int) -> Iterator[Chunk]:
+        """What is behind the last batch that can be found, if it is more than an ordinary cut end."""
+        left = self._size - position
+        name = Path(self._file.path).name
+        if chunk.broken:
+            place = f"at byte {position} of {name}"
+            reason = f"{chunk.broken}, {place}; {left} bytes from here on cannot be read"
+        elif self._following is not None:
+            reason = f"{name} ends with {left} bytes that are no whole batch"
+        elif left > _LARGEST_BATCH or holds_batch(self._read(position + 1, left), self._behind):
+            reason = (
+                f"a batch that claims to end behind {name} is not its last;"
+                f" {left} bytes from here on cannot be read"
+            )
+        else:
+            return
+        # Who reads this file for its offsets is to be told: also if none of them is missing.
+        last = self._behind if self._following is None else self._following - 1
+        chunk = chunk.with_damage(min(self._behind, last), reason)
+        if chunk.damages:
+            yield chunk
+
+    def _place(self, offset: int) -> int:
+        """Where to begin to read: by the broker's index if it is there, else at the start."""
+        file = self._file
+        if offset <= file.base_offset:
+            return 0
+        try:
+            raw = Path(file.path).with_suffix(".index").read_bytes()
+        except OSError:
+            return 0
+        entries = np.frombuffer(raw[: len(raw) // _INDEX_ENTRY.itemsize * 8], _INDEX_ENTRY)
+        # An index that is open has its full size, and zeros behind the entries.
+        used = entries[entries["position"] > 0]
+        below = used[used["offset"] <= offset - file.base_offset]
+        position = int(below["position"][-1]) if len(below) else 0
+        return position if self._is_batch(position, offset) else 0
+
+    def _is_batch(self, position: int, offset: int) -> bool:
+        """Whether a batch that is not behind the offset begins there.
+
+        An index may be damaged, or older than its log: compaction moves batches.
+        """
+        if not 0 <= position <= self._size - BATCH_OVERHEAD:
+            return False
+        size = _size_of_first(self._read(position, BATCH_OVERHEAD))
+        if not BATCH_OVERHEAD <= size <= min(_LARGEST_BATCH, self._size - position):
+            return False
+        try:
+            found = decode_batches(self._read(position, size)).batches
+        except RecordBatchError:
+            return False
+        return bool(found) and self._file.base_offset <= found[0].base_offset <= offset
 
 
-def _is_behind(chunk: Chunk, stop: int | None) -> bool:
-    batches = chunk.records.batches
-    return (
-        stop is not None and bool(len(batches.header)) and int(batches.last_offset[-1]) >= stop - 1
-    )
+def _size_of_first(data: bytes) -> int:
+    """The size of the batch that data begins with, as it claims."""
+    return 12 + int.from_bytes(data[8:12], "big", signed=True)
 
 
-def _size_of_first(data: bytes, left: int) -> int:
-    """The size of a batch that is larger than what was read."""
-    length = int.from_bytes(data[8:12], "big", signed=True)
-    return min(left, 12 + length)
-
-
-def _with_cut_end(chunk: Chunk, file: SegmentFile, cut: int) -> Chunk:
-    """Only the newest segment may end in the middle of a batch."""
-    batches = chunk.records.batches
-    offset = int(batches.last_offset[-1]) + 1 if len(batches.header) else file.base_offset
-    reason = f"{Path(file.path).name} ends with {cut} bytes that are no whole batch"
-    return msgspec.structs.replace(chunk, damages=(*chunk.damages, Damage(offset, reason)))
-
-
-def _place(file: SegmentFile, offset: int) -> int:
-    """Where to begin to read for an offset: by the broker's index if it is there, else at the start."""
-    index = Path(file.path).with_suffix(".index")
-    if offset <= file.base_offset or not index.is_file():
-        return 0
-    raw = index.read_bytes()
-    entries = np.frombuffer(raw[: len(raw) // _INDEX_ENTRY.itemsize * 8], _INDEX_ENTRY)
-    # An index that is open has its full size, and zeros behind the entries.
-    used = entries[entries["position"] > 0]
-    below = used[used["offset"] <= offset - file.base_offset]
-    position = int(below["position"][-1]) if len(below) else 0
-    return position if _is_batch(file, position) else 0
-
-
-def _is_batch(file: SegmentFile, position: int) -> bool:
-    """Whether a batch begins there: an index may be older than its log, or damaged."""
-    if not 0 <= position <= file.size - BATCH_OVERHEAD:
-        return False
-    with Path(file.path).open("rb") as source:
-        source.seek(position)
-        head = source.read(BATCH_OVERHEAD)
-    base_offset = int.from_bytes(head[:8], "big", signed=True)
-    try:
-        batch_end(memoryview(head), 0)
-    except RecordBatchError:
-        return False
-    return base_offset >= file.base_offset
+def _behind(chunk: Chunk, known: int) -> int:
+    """The offset behind a chunk, or the one that is known if it has no batch."""
+    header = chunk.records.batches.header
+    if not len(header):
+        return known
+    return int(header[-1]["base_offset"]) + int(header[-1]["last_offset_delta"]) + 1
 
 
 def end_offset(partition: PartitionFiles) -> int:
     """The offset behind the last record; what is cut off at the end does not count."""
-    for file in reversed(partition.files):
-        last = file.base_offset
-        # From the last entry of the index on: a segment may be large.
-        for chunk in _read_file(partition.partition, file, 2**62, None, is_last=True):
-            batches = chunk.records.batches
-            if len(batches.header):
-                last = int(batches.last_offset[-1]) + 1
-        if last > file.base_offset or file is partition.files[0]:
-            return last
-    return 0
+    # A segment that has nothing yet begins where the log ends.
+    end = partition.files[-1].base_offset if partition.files else 0
+    # From the last entry of the index on: a segment may be large.
+    for chunk in read_files(partition, _FAR):
+        end = max(end, _behind(chunk, end))
+    return end

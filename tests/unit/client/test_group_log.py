@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from coterie.client import AdminClient, TopicPartition
+from coterie.client import AdminClient, FetchedRecords, TopicPartition, group_log
+from coterie.client.fetching import Fetching
 from coterie.client.probing import partition_of
 from coterie.testing import EmbeddedCluster
 from tests.unit.client.talk import counted, played
@@ -95,6 +96,59 @@ def test_what_may_not_be_read_is_told_and_stays_none(cluster: EmbeddedCluster, a
         assert group.not_read.startswith(f"{place_of('stable')} cannot be read: ")
         assert "TOPIC_AUTHORIZATION_FAILED" in group.not_read
         assert len(group.members) == 2
+
+    played(cluster, scene)
+
+
+def damaged(batch: FetchedRecords) -> FetchedRecords:
+    records = bytearray(batch.records)
+    records[-1] ^= 0xFF
+    return batch._replace(records=bytes(records))
+
+
+class Damaged(Fetching):
+    """A reading in which the partition of one group is damaged."""
+
+    async def next(self) -> FetchedRecords | None:
+        found = await super().next()
+        if found is not None and str(found.partition) == place_of("stable"):
+            return damaged(found)
+        return found
+
+
+class DamagedLater(Fetching):
+    """A reading in which what follows the record of one group is damaged."""
+
+    _later: FetchedRecords | None = None
+
+    async def next(self) -> FetchedRecords | None:
+        found, self._later = self._later, None
+        if found is not None:
+            return damaged(found)
+        found = await super().next()
+        if found is not None and str(found.partition) == place_of("stable"):
+            self._later = found
+        return found
+
+
+@pytest.mark.parametrize("reading", [Damaged, DamagedLater])
+def test_a_damaged_batch_is_trouble_of_its_partition_alone(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, reading: type[Fetching]
+) -> None:
+    """An older record is not believed: what is damaged may have a newer one."""
+    monkeypatch.setattr(group_log, "Fetching", reading)
+    cluster.scene("stable_group", "other", members=1)
+    assert place_of("other") != place_of("stable")
+
+    async def scene(admin: AdminClient) -> None:
+        described = (await admin.describe_groups(["stable", "other"], deep=True)).unwrap()
+        group = described["stable"]
+        assert (group.generation, group.leader) == (None, None)
+        assert group.not_read is not None
+        assert group.not_read.startswith(f"{place_of('stable')} cannot be read: ")
+        assert "checksum" in group.not_read
+        assert described["other"].generation is not None
+        assert described["other"].not_read is None
 
     played(cluster, scene)
 

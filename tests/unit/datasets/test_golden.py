@@ -7,13 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from coterie.datasets.chunks import parse
+from coterie.datasets.group_events import group_events
 from coterie.datasets.log import LogQuery, SegmentSource, read_log
 from coterie.datasets.schemas import LOG, pruned, schema
+from coterie.protocol.group_records import encode_key, encode_value
+from coterie.protocol.group_records.consumer import (
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    TopicMetadata,
+)
 from tests.golden.test_offsets_log import printed
 from tests.kit.golden import DATA
-from tests.kit.offsets_log import golden_disk
+from tests.kit.offsets_log import batch_of, golden_disk
 
 Rows = list[dict[str, Any]]
 
@@ -204,6 +213,33 @@ def expected_member(member: dict[str, Any]) -> dict[str, Any]:
         if decoded
         else None,
     }
+
+
+@pytest.mark.parametrize(
+    ("counts", "known"),
+    [
+        ((3,), True),
+        ((-1, 2), True),
+        ((1_000_000,), True),
+        ((1_000_001,), False),
+        ((600_000, 600_000), False),
+        ((2**31 - 1,), False),
+    ],
+)
+def test_as_many_partitions_as_no_topic_has_are_not_counted_out(
+    counts: tuple[int, ...], known: bool
+) -> None:
+    """A record of a few bytes must not take gigabytes."""
+    topics = tuple(
+        TopicMetadata(topic_name=f"topic-{index}", num_partitions=count)
+        for index, count in enumerate(counts)
+    )
+    key = encode_key(ConsumerGroupPartitionMetadataKey("g"))
+    value = encode_value(ConsumerGroupPartitionMetadataValue(topics=topics), 0)
+    chunk = parse(0, batch_of([(key, value)]), 0, None)
+    found = group_events(chunk, chunk.data_rows(), schema("group_events"))
+    sizes = pc.list_value_length(found.column("assignment").flatten().field("partitions"))
+    assert sizes.to_pylist() == [max(each, 0) if known else None for each in counts]
 
 
 @pytest.mark.parametrize("name", LOG)

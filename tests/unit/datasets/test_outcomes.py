@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.datasets import outcomes, segments
+from coterie.datasets.chunks import Chunk, parse
 from coterie.datasets.log import LogQuery, LogRange, SegmentSource, read_log
 from coterie.protocol.records import RecordBatch
 from coterie.protocol.records.batch import TRANSACTIONAL_FLAG_MASK
@@ -75,6 +77,65 @@ def test_a_marker_many_chunks_behind(
     found = read(tmp_path)
     assert list(found) == [*range(60), 61]
     assert (found[0], found[30], found[61]) == ("committed", None, "open")
+
+
+def ended_at_once(count: int) -> list[bytes]:
+    """Each chunk has a transaction of its own, and all markers are at the end."""
+    begun = [transactional(offset, offset) for offset in range(count)]
+    return begun + [marker(count + each, each, COMMIT) for each in range(count)]
+
+
+def never_ended(count: int) -> list[bytes]:
+    return [transactional(offset, offset) for offset in range(2 * count)]
+
+
+def ended_later(count: int) -> list[bytes]:
+    """The marker of each is so far behind that it has to be looked for."""
+    log = [transactional(offset, offset) for offset in range(30)]
+    for offset in range(30, 2 * count, 2):
+        log.append(marker(offset, offset - 30, ABORT))
+        log.append(transactional(offset + 1, offset + 1))
+    return log
+
+
+@pytest.mark.parametrize("make", [ended_at_once, never_ended, ended_later])
+@pytest.mark.parametrize("count", [45, 90, 180])
+def test_no_part_of_a_log_is_searched_twice(make: Callable[[int], list[bytes]], count: int) -> None:
+    log = [parse(0, data, 0, None) for data in make(count)]
+    searched: list[int] = []
+
+    def look_ahead(partition: int, offset: int) -> Iterator[Chunk]:
+        for index in range(offset, len(log)):
+            searched.append(index)
+            yield log[index]
+
+    found = list(outcomes.decided(log, look_ahead))
+    assert [chunk for chunk, _ in found] == log
+    assert len(searched) == len(set(searched))
+    # As by one search from each record on.
+    for chunk, outcome in found[::7]:
+        [(_, alone)] = outcomes.decided([chunk], lambda _, offset: iter(log[offset:]))
+        assert outcome.tolist() == alone.tolist()
+
+
+def test_what_is_written_while_a_log_is_read_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end that a search came to may not be the end of the log any more."""
+    monkeypatch.setattr(outcomes, "_MOST_HELD", 1)
+    data = [transactional(0, 1), transactional(1, 2), transactional(2, 3), transactional(3, 4)]
+    data += [marker(4 + each, each, COMMIT) for each in (3, 4)]
+    log = [parse(0, each, 0, None) for each in data]
+    ends = [2, 6]
+
+    def look_ahead(partition: int, offset: int) -> Iterator[Chunk]:
+        yield from log[offset : ends.pop(0)]
+
+    found = outcomes.decided(log[:4], look_ahead)
+    assert [outcome.tolist() for _, outcome in found] == [
+        [outcomes.OPEN],
+        [outcomes.OPEN],
+        [outcomes.COMMITTED],
+        [outcomes.COMMITTED],
+    ]
 
 
 @given(

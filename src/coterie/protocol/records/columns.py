@@ -42,6 +42,7 @@ except ImportError as error:
     raise ImportError("the columnar reader needs numpy: pip install 'coterie[columns]'") from error
 
 __all__ = [
+    "MAX_RECORDS",
     "MAX_TOTAL_DECOMPRESSED",
     "BatchColumns",
     "RecordColumns",
@@ -51,6 +52,9 @@ __all__ = [
 
 # One fetch response (fetch.max.bytes, 50 MiB) at a compression ratio of ten.
 MAX_TOTAL_DECOMPRESSED = 8 * MAX_DECOMPRESSED
+# Bytes alone are no bound: seven of them can be a record, and its columns take a hundred. One batch within
+# MAX_DECOMPRESSED never has so many.
+MAX_RECORDS = 10_000_000
 
 _HEADER = np.dtype(
     [
@@ -232,12 +236,13 @@ def read_columns(
     check_crc: bool = True,
     limit: int = MAX_DECOMPRESSED,
     total_limit: int = MAX_TOTAL_DECOMPRESSED,
+    most_records: int = MAX_RECORDS,
 ) -> RecordColumns:
     """Read every whole batch of a fetched buffer; RecordBatchError if one of them is damaged.
 
     `places` are where its batches begin, if somebody has followed their lengths already. One compressed batch
-    may unpack to `limit` bytes and all of them to `total_limit`. Byte positions in errors are those of the
-    result's `buffer`.
+    may unpack to `limit` bytes and all of them to `total_limit`, and there may be `most_records`. Byte
+    positions in errors are those of the result's `buffer`.
     """
     view = memoryview(buffer)
     positions = np.array(places or find_places(buffer), np.int64)
@@ -250,7 +255,7 @@ def read_columns(
     codecs = np.where(counts == 0, 0, batches.attributes & COMPRESSION_CODEC_MASK)
     unpacked = _unpack(view, codecs, starts, ends, (limit, total_limit)) if codecs.any() else []
     data = b"".join((view, *unpacked)) if unpacked else buffer
-    records = _find_records(data, starts, ends, counts)
+    records = _find_records(data, starts, ends, counts, most_records)
     timestamp_delta, offset_delta, key_start, key_length, value_start, value_length = _read_fields(
         data, records
     )
@@ -313,12 +318,18 @@ def _unpack(
     return unpacked
 
 
-def _find_records(data: Buffer, starts: Int64s, ends: Int64s, counts: Int64s) -> Int64s:
+def _find_records(data: Buffer, starts: Int64s, ends: Int64s, counts: Int64s, most: int) -> Int64s:
     """Where each record begins, all records of a batch being within its bytes and filling them."""
     sizes = ends - starts
     for index in np.flatnonzero((counts < 0) | (counts * MIN_RECORD_SIZE > sizes))[:1].tolist():
         check_records_count(int(counts[index]), int(sizes[index]), int(starts[index]))
-    records = np.empty(int(counts.sum()), np.int64)
+    if (total := int(counts.sum())) > most:
+        raise RecordBatchError(
+            f"{total} records at once, more than {most}",
+            message="RecordBatch",
+            field="records_count",
+        )
+    records = np.empty(total, np.int64)
     # The batches with most records first: those that have an i-th record are a prefix then.
     order = np.argsort(-counts, kind="stable")
     ranks = -counts[order]

@@ -248,6 +248,9 @@ def test_limits_are_for_one_batch_and_for_all() -> None:
         read_columns(one, limit=90_000)
     with pytest.raises(RecordBatchError, match="gzip payload damaged, or larger"):
         read_columns(one * 3, total_limit=300_000)
+    assert len(read_columns(one * 3, most_records=3).offset) == 3
+    with pytest.raises(RecordBatchError, match="3 records at once, more than 2"):
+        read_columns(one * 3, most_records=2)
 
 
 def test_gather_reads_zeros_behind_the_end() -> None:
