@@ -25,7 +25,6 @@ from coterie.error_codes import ErrorCode
 from coterie.errors import (
     GroupIdNotFound,
     InvalidArgument,
-    UnknownTopicOrPartition,
     kafka_error,
 )
 from coterie.protocol.group_state import GroupState, GroupType
@@ -70,16 +69,18 @@ class OffsetCalls(GroupCalls, TopicCalls):
 
         Commits are read first and the ends of the logs afterwards, each end once, so no lag is negative
         because a group was faster than the reader. `log_start` costs one more request per leader. With
-        `topics`, brokers are asked about these alone; one that does not exist has no partitions.
+        `topics`, leaders are asked about these alone, and the answer has no others; commits outlive their
+        topic, so those of one that was deleted are in it as they are without `topics`.
         """
         names = self._checked(groups)
+        chosen = None if topics is None else frozenset(self._checked(topics, "topic"))
         deadline = self._deadline(timeout)
-        only = None if topics is None else await self._existing(topics, deadline)
         # Groups that cannot be had must leave time to ask for the logs of those that can.
         most = deadline.within(deadline.left * SHARE_OF_THE_GROUPS)
         # Found once for the two questions that follow; what cannot be found now is tried again there.
         await self._coordinators.find(names, most)
-        described, offsets = await self._described_with_offsets(names, most, only)
+        described, offsets = await self._described_with_offsets(names, most)
+        only = None if chosen is None else _of_topics(chosen, described, offsets)
         wanted = partitions_of(described.items, offsets.items, only)
         ends = await self._log_offsets(wanted, LATEST, deadline)
         starts = await self._log_offsets(wanted, EARLIEST, deadline) if log_start else None
@@ -97,9 +98,8 @@ class OffsetCalls(GroupCalls, TopicCalls):
         self,
         names: list[str],
         deadline: Deadline,
-        only: frozenset[TopicPartition] | None = None,
     ) -> tuple[Result[str, GroupDescription], Result[str, GroupOffsets]]:
-        reader = self._reader(deadline, only=only)
+        reader = self._reader(deadline)
         types = self._coordinators.types
         asked = [group for group in names if types.get(group) is not GroupType.SHARE]
         try:
@@ -157,33 +157,10 @@ class OffsetCalls(GroupCalls, TopicCalls):
 
         return (await self._per_coordinator(groups, deadline, ask)).of(GroupChange)
 
-    def _reader(
-        self,
-        deadline: Deadline,
-        *,
-        stable: bool = False,
-        only: frozenset[TopicPartition] | None = None,
-    ) -> OffsetReader:
+    def _reader(self, deadline: Deadline, *, stable: bool = False) -> OffsetReader:
         from coterie.client.offsets import OffsetReader  # noqa: PLC0415 - a list does not pay for it
 
-        partitions = None if only is None else sorted(only)
-        return OffsetReader(self._network, deadline, stable=stable, partitions=partitions)
-
-    async def _existing(
-        self, topics: Iterable[str], deadline: Deadline
-    ) -> frozenset[TopicPartition]:
-        """All partitions of those topics that there are."""
-        described = await self.describe_topics(
-            self._checked(topics, "topic"), timeout=deadline.left
-        )
-        for error in described.errors.values():
-            if not isinstance(error, UnknownTopicOrPartition):
-                raise error
-        return frozenset(
-            TopicPartition(topic.name, each.partition)
-            for topic in described
-            for each in topic.partitions
-        )
+        return OffsetReader(self._network, deadline, stable=stable)
 
     def _changes(self, deadline: Deadline) -> OffsetChanges:
         from coterie.client.offsets import OffsetChanges  # noqa: PLC0415 - a list does not pay for it
@@ -256,6 +233,17 @@ class OffsetCalls(GroupCalls, TopicCalls):
             for topic in described.unwrap().values():
                 found += [TopicPartition(topic.name, each.partition) for each in topic.partitions]
         return found
+
+
+def _of_topics(
+    topics: frozenset[str],
+    described: Result[str, GroupDescription],
+    offsets: Result[str, GroupOffsets],
+) -> frozenset[TopicPartition]:
+    """The partitions of some topics that groups have something to do with, existing or not."""
+    found = [*partitions_of(described.items, offsets.items)]
+    found += [partition for group in offsets for partition in group.errors]
+    return frozenset(each for each in found if each.topic in topics)
 
 
 def _committable(

@@ -6,8 +6,8 @@ parallel. Changes go group by group, because Kafka has no request for more, but 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from coterie.client.network import Deadline, Network, Node, together
 from coterie.client.results import GroupChange, GroupOffsets, PartitionOffset, TopicPartition
@@ -25,8 +25,6 @@ from coterie.protocol.messages.offsets import (
     OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
@@ -48,7 +46,6 @@ _COORDINATOR: Final = frozenset(
     }
 )
 
-S = TypeVar("S")
 _Topics = Iterable[OffsetFetchResponseTopic] | Iterable[OffsetFetchResponseTopics]
 
 
@@ -69,13 +66,10 @@ class OffsetReader:
         deadline: Deadline,
         *,
         stable: bool = False,
-        partitions: Iterable[TopicPartition] | None = None,
     ) -> None:
         self._network = network
         self._deadline = deadline
         self._stable = stable
-        #: Topics and partition numbers to ask for; None asks for all that a group has committed.
-        self._wanted = None if partitions is None else by_topic(partitions)
         # One object per partition, however many groups have committed to it.
         self._partitions: dict[str, dict[int, TopicPartition]] = {}
 
@@ -84,10 +78,8 @@ class OffsetReader:
         if connection.highest(ApiKey.OFFSET_FETCH) < _MANY_GROUPS_FROM:
             answers = await together(*(self._ask_single(node, group) for group in groups))
             return dict(zip(groups, answers, strict=True))
-        topics = self._topics(
-            lambda name, indexes: OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
-        )
-        wanted = tuple(OffsetFetchRequestGroup(group_id=group, topics=topics) for group in groups)
+        # No topics: all that a group has committed.
+        wanted = tuple(OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups)
         answer = await self._network.ask(
             node,
             OffsetFetchRequest(groups=wanted, require_stable=self._stable),
@@ -108,11 +100,7 @@ class OffsetReader:
         stable = self._stable and connection.highest(ApiKey.OFFSET_FETCH) >= 7
         answer = await self._network.ask(
             node,
-            OffsetFetchRequest(
-                group_id=group,
-                topics=self._topics(OffsetFetchRequestTopic),
-                require_stable=stable,
-            ),
+            OffsetFetchRequest(group_id=group, topics=None, require_stable=stable),
             OffsetFetchResponse,
             self._deadline,
             at_most=_MANY_GROUPS_FROM - 1,
@@ -120,12 +108,6 @@ class OffsetReader:
         if answer.error_code:
             return Failure(answer.error_code)
         return self._offsets(group, answer.topics)
-
-    def _topics(self, kind: Callable[[str, tuple[int, ...]], S]) -> tuple[S, ...] | None:
-        """The topics as a request spells them."""
-        if self._wanted is None:
-            return None
-        return tuple(kind(topic, tuple(indexes)) for topic, indexes in self._wanted.items())
 
     def _offsets(self, group: str, topics: _Topics) -> GroupOffsets | Failure:
         offsets: dict[TopicPartition, PartitionOffset] = {}
@@ -153,13 +135,11 @@ class OffsetReader:
         from coterie.protocol.messages.share_groups import (  # noqa: PLC0415 - seldom needed
             DescribeShareGroupOffsetsRequest,
             DescribeShareGroupOffsetsRequestGroup,
-            DescribeShareGroupOffsetsRequestTopic,
             DescribeShareGroupOffsetsResponse,
         )
 
-        topics = self._topics(DescribeShareGroupOffsetsRequestTopic)
         wanted = tuple(
-            DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=topics) for group in groups
+            DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups
         )
         answer = await self._network.ask(
             node,

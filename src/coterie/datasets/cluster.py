@@ -44,6 +44,12 @@ class ClusterSource(msgspec.Struct, frozen=True):
             ends = admin.log_offsets(partitions, "latest", isolation="read_committed").unwrap()
         return {each.partition: (starts[each].offset, ends[each].offset) for each in partitions}
 
+    def ends(self) -> dict[int, int]:
+        """Where the log of each partition ends, open transactions included."""
+        with self._connect() as admin:
+            ends = admin.log_offsets(_partitions(admin), "latest").unwrap()
+        return {each.partition: end.offset for each, end in ends.items()}
+
     def slices(self, wanted: LogRange) -> list[LogSlice]:
         """Ends are pinned here, so that all tasks of a query, and its repetitions, read the same."""
         with self._connect() as admin:

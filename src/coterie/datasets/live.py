@@ -20,7 +20,13 @@ from coterie.client.results import GroupDescription, GroupLag, Member, Result, T
 from coterie.datasets.schemas import LIVE, pruned
 from coterie.datasets.selection import Selection
 from coterie.error_codes import ErrorCode
-from coterie.errors import CoterieError, GroupIdNotFound, InvalidArgument, PartialAnswer
+from coterie.errors import (
+    CoterieError,
+    GroupIdNotFound,
+    InvalidArgument,
+    KafkaError,
+    PartialAnswer,
+)
 from coterie.protocol.group_state import GroupState, GroupType
 
 __all__ = ["LiveQuery", "LiveTask", "plan_live", "read_live", "read_task"]
@@ -32,6 +38,10 @@ _GROUPS_PER_TASK: Final = 1000
 _ROWS_PER_BATCH: Final = 1 << 16
 #: Committed offsets of topics that were deleted are ordinary; nothing of the answer is missing for them.
 _NO_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
+#: A name that nobody has, or could have, is no error: it has no rows.
+_NO_SUCH_TOPIC: Final = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION}
+)
 
 
 class LiveQuery(msgspec.Struct, frozen=True):
@@ -69,6 +79,8 @@ class LiveTask(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
     coordinator: str | None = None
     troubles: tuple[Trouble, ...] = ()
+    #: Whether `errors` has to look at the ends of all logs too: no group may use a partition.
+    ends: bool = False
 
 
 def read_live(properties: Mapping[str, Any], query: LiveQuery) -> Iterator[pa.RecordBatch]:
@@ -84,22 +96,39 @@ def read_live(properties: Mapping[str, Any], query: LiveQuery) -> Iterator[pa.Re
 def plan_live(admin: BlockingAdminClient, query: LiveQuery) -> list[LiveTask]:
     """Which groups to ask which coordinators about."""
     query.schema  # noqa: B018 - raises for a dataset or a column that there is not
-    if query.dataset == "end_offsets":
-        return [LiveTask()]
     selection = _known(query.selection)
     if selection.impossible:
         return []
-    if selection.groups is None:
-        return _listed(admin, query, selection)
-    return _named(admin, query, selection)
+    if query.dataset == "end_offsets":
+        return [LiveTask()]
+    if selection.groups is not None:
+        return _named(admin, query, selection)
+    tasks = _listed(admin, query, selection)
+    if query.dataset == "errors" and not _chooses(query.selection):
+        tasks.append(LiveTask(ends=True))
+    return tasks
+
+
+def _chooses(selection: Selection) -> bool:
+    """Whether only some groups are asked about."""
+    by_kind = selection.states is not None or selection.types is not None
+    return by_kind or selection.chooses_groups
 
 
 def _known(selection: Selection) -> Selection:
-    """States and types that Kafka has: with others nothing can be asked for, and nothing found."""
+    """Names that can be asked for: with others nothing is found.
+
+    What Kafka has no name for can be in an answer but not in a question, so all are asked for, and rows are
+    chosen afterwards.
+    """
     for field, kind in (("states", GroupState), ("types", GroupType)):
-        if getattr(selection, field) is not None:
-            names = [each.value for each in kind if each.value != GroupState.UNKNOWN.value]
-            selection = selection.narrowed(field, names)
+        wanted = getattr(selection, field)
+        if wanted is not None and kind.UNKNOWN.value in wanted:
+            selection = msgspec.structs.replace(selection, **{field: None})
+        elif wanted is not None:
+            selection = selection.narrowed(field, [each.value for each in kind])
+    if selection.topics is not None:
+        selection = selection.narrowed("topics", selection.topics - {""})
     return selection
 
 
@@ -108,11 +137,12 @@ def _listed(admin: BlockingAdminClient, query: LiveQuery, selection: Selection) 
     listed = admin.list_groups(states=selection.states, types=selection.types, client_side=True)
     troubles = _troubles(listed, query)
     addresses = {node.node_id: node.address for node in admin.brokers()}
-    by_node: dict[int, list[str]] = {}
+    # By address, which several coordinators may share, or which may not be known.
+    by_address: dict[str | None, list[str]] = {}
     for each in listed:
         if selection.wants_group(each.group_id):
-            by_node.setdefault(each.coordinator, []).append(each.group_id)
-    return _tasks({addresses.get(node): groups for node, groups in by_node.items()}, troubles)
+            by_address.setdefault(addresses.get(each.coordinator), []).append(each.group_id)
+    return _tasks(by_address, troubles)
 
 
 def _named(admin: BlockingAdminClient, query: LiveQuery, selection: Selection) -> list[LiveTask]:
@@ -121,17 +151,17 @@ def _named(admin: BlockingAdminClient, query: LiveQuery, selection: Selection) -
     # Kafka refuses an empty name, and a name that is not there has no rows.
     found = admin.find_coordinators([name for name in names if name])
     troubles = _troubles(found, query)
-    by_node: dict[str | None, list[str]] = {}
+    by_address: dict[str | None, list[str]] = {}
     for name, node in found.items.items():
-        by_node.setdefault(node.address, []).append(name)
-    return _tasks(by_node, troubles)
+        by_address.setdefault(node.address, []).append(name)
+    return _tasks(by_address, troubles)
 
 
 def _tasks(
-    by_node: Mapping[str | None, list[str]], troubles: tuple[Trouble, ...]
+    by_address: Mapping[str | None, list[str]], troubles: tuple[Trouble, ...]
 ) -> list[LiveTask]:
     tasks = [LiveTask(troubles=troubles)] if troubles else []
-    for address, groups in by_node.items():
+    for address, groups in by_address.items():
         tasks += [
             LiveTask(tuple(groups[first : first + _GROUPS_PER_TASK]), address)
             for first in range(0, len(groups), _GROUPS_PER_TASK)
@@ -142,8 +172,13 @@ def _tasks(
 # -- troubles ---------------------------------------------------------------------------------------------
 
 
-def _troubles(result: Result[Any, Any], query: LiveQuery) -> tuple[Trouble, ...]:
-    """What an answer lacks, as rows; an exception if the query does not tolerate it."""
+def _troubles(
+    result: Result[Any, Any], query: LiveQuery, scope: str | None = None
+) -> tuple[Trouble, ...]:
+    """What an answer lacks, as rows; an exception if the query does not tolerate it.
+
+    The scope is what the keys are; they tell themselves, but for topics, which stand for their partitions.
+    """
     errors = {
         key: error for key, error in result.errors.items() if not isinstance(error, GroupIdNotFound)
     }
@@ -153,7 +188,9 @@ def _troubles(result: Result[Any, Any], query: LiveQuery) -> tuple[Trouble, ...]
     if not query.tolerant:
         _insist(lacking)
     found = [Trouble("broker", str(e.node_id), e.address, e.cause) for e in result.broker_errors]
-    found += [Trouble(_scope(key), str(key), None, str(error)) for key, error in errors.items()]
+    found += [
+        Trouble(scope or _scope(key), str(key), None, str(error)) for key, error in errors.items()
+    ]
     return tuple(found)
 
 
@@ -179,7 +216,7 @@ def read_task(
     """The rows of a task."""
     rows: Iterable[Row]
     if query.dataset == "end_offsets":
-        rows = _end_offsets(admin, query)
+        rows, _ = _end_offsets(admin, query)
     elif query.dataset == "errors":
         rows = _errors(admin, query, task)
     elif not task.groups:
@@ -295,10 +332,13 @@ def _assignments(group: GroupDescription, member: Member, selection: Selection) 
 def _lag(
     admin: BlockingAdminClient, query: LiveQuery, task: LiveTask, *, log_start: bool
 ) -> Result[str, GroupLag]:
+    return admin.lag(task.groups, log_start=log_start, topics=_topics(query))
+
+
+def _topics(query: LiveQuery) -> list[str] | None:
+    """Topics to ask about. Kafka refuses an empty name, and there is no such topic."""
     topics = query.selection.topics
-    return admin.lag(
-        task.groups, log_start=log_start, topics=None if topics is None else sorted(topics)
-    )
+    return None if topics is None else sorted(filter(None, topics))
 
 
 def _offsets(admin: BlockingAdminClient, query: LiveQuery, task: LiveTask) -> Iterator[Row]:
@@ -347,30 +387,51 @@ def _errors(admin: BlockingAdminClient, query: LiveQuery, task: LiveTask) -> Ite
         result = _lag(admin, query, task, log_start=True)
         found += _troubles(result, query)
         found += _partition_troubles(result)
+    if task.ends:
+        found += _end_offsets(admin, query)[1]
     for each in dict.fromkeys(found):
         yield msgspec.structs.asdict(each)
 
 
-def _end_offsets(admin: BlockingAdminClient, query: LiveQuery) -> Iterator[Row]:
-    topics = query.selection.topics
-    described = admin.describe_topics(None if topics is None else sorted(topics))
-    partitions = [
+def _end_offsets(
+    admin: BlockingAdminClient, query: LiveQuery
+) -> tuple[list[Row], tuple[Trouble, ...]]:
+    """Starts and ends of logs, and what could not be learned; internal topics are left out."""
+    partitions, troubles = _partitions(admin, query)
+    starts = admin.log_offsets(partitions, "earliest")
+    troubles += _troubles(starts, query)
+    taken_at = datetime.now(UTC)
+    # Without a start there is no row: no need to wait for an end.
+    ends = admin.log_offsets(starts.items, "latest")
+    troubles += _troubles(ends, query)
+    rows = [
+        {
+            "taken_at": taken_at,
+            "topic": each.topic,
+            "partition": each.partition,
+            "log_start": starts[each].offset,
+            "log_end": end.offset,
+        }
+        for each, end in ends.items.items()
+    ]
+    return rows, troubles
+
+
+def _partitions(
+    admin: BlockingAdminClient, query: LiveQuery
+) -> tuple[list[TopicPartition], tuple[Trouble, ...]]:
+    """The partitions of all topics, or of those that are wanted and that there are."""
+    described = admin.describe_topics(_topics(query))
+    errors = {
+        topic: error
+        for topic, error in described.errors.items()
+        if not (isinstance(error, KafkaError) and error.code in _NO_SUCH_TOPIC)
+    }
+    lacking = Result(described.items, errors, described.broker_errors)
+    found = [
         TopicPartition(topic.name, each.partition)
         for topic in described
-        if topics is not None or not topic.internal
+        if not topic.internal
         for each in topic.partitions
     ]
-    starts = admin.log_offsets(partitions, "earliest")
-    taken_at = datetime.now(UTC)
-    ends = admin.log_offsets(partitions, "latest")
-    for result in (starts, ends):
-        _troubles(result, query)
-    for each in partitions:
-        if each in starts and each in ends:
-            yield {
-                "taken_at": taken_at,
-                "topic": each.topic,
-                "partition": each.partition,
-                "log_start": starts[each].offset,
-                "log_end": ends[each].offset,
-            }
+    return found, _troubles(lacking, query, "partition")

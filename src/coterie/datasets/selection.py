@@ -81,7 +81,7 @@ class Selection(msgspec.Struct, frozen=True):
             masks += [] if self.groups is None else [pc.is_in(group_id, _values(self.groups))]
             masks += [pc.starts_with(group_id, each) for each in self.group_prefixes]
             if self.group_regex is not None:
-                masks.append(pc.match_substring_regex(group_id, f"^(?:{self.group_regex})$"))
+                masks.append(_matches(group_id, self.group_regex))
         if self.topics is not None and "topic" in batch.schema.names:
             masks.append(pc.is_in(batch.column("topic"), _values(self.topics)))
         if not masks:
@@ -96,9 +96,19 @@ def _values(names: frozenset[str]) -> pa.Array:
     return pa.array(sorted(names), pa.string())
 
 
+def _matches(names: pa.Array, pattern: str) -> pa.Array:
+    """Which names match as a whole: by the engine that chooses groups everywhere else, each name once."""
+    coded = names.dictionary_encode()
+    found = [bool(_pattern(pattern).fullmatch(name)) for name in coded.dictionary.to_pylist()]
+    return pa.array(found, pa.bool_()).take(coded.indices)
+
+
 @cache
 def _pattern(text: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False  # who asked is told, and nobody else
     try:
-        return re2.compile(text)
+        return re2.compile(text, options)
     except re2.error as error:
-        raise InvalidArgument(f"group.regex: {text!r} is no pattern: {error}") from None
+        cause = error.args[0].decode()
+        raise InvalidArgument(f"group.regex: {text!r} is no pattern: {cause}") from None

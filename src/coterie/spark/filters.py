@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -19,12 +19,14 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from coterie.spark.options import SourceOptions
+from coterie.datasets.times import EPOCH
+from coterie.spark.options import WITH_TOPICS, SourceOptions
 
 __all__ = ["push"]
 
 #: Columns whose wanted values decide what is asked for, and the field of the selection for each.
 _NAMES: Final = {"group_id": "groups", "state": "states", "type": "types", "topic": "topics"}
+_MS: Final = timedelta(milliseconds=1)
 
 
 def push(options: SourceOptions, filters: Iterable[Filter]) -> tuple[SourceOptions, list[Filter]]:
@@ -58,9 +60,7 @@ def _push(options: SourceOptions, each: Filter) -> tuple[SourceOptions, bool]:
 
 def _is_selected(options: SourceOptions, column: str) -> bool:
     """Whether rows are chosen by this column, not only requests."""
-    if column != "topic":
-        return True
-    return options.dataset.name in {"commits", "offsets", "assignments", "end_offsets"}
+    return column != "topic" or options.dataset.name in WITH_TOPICS
 
 
 def _column(each: Filter) -> str | None:
@@ -91,12 +91,16 @@ def _push_place(
 
 
 def _push_time(options: SourceOptions, each: Any) -> SourceOptions:
-    at = int(each.value.timestamp() * 1000)
+    """Times as options have them: the first, and the one behind the last, in milliseconds."""
+    # A time without a zone is the machine's own.
+    since = (each.value if each.value.tzinfo else each.value.astimezone()) - EPOCH
+    reached = max(0, -(-since // _MS))  # the first millisecond that is not before it
+    passed = max(0, since // _MS + 1)  # the first one behind it
     if isinstance(each, (GreaterThan, GreaterThanOrEqual)):
-        start = at if options.start_ms is None else max(at, options.start_ms)
-        return msgspec.structs.replace(options, start_ms=start)
+        start = passed if isinstance(each, GreaterThan) else reached
+        return msgspec.structs.replace(options, start_ms=max(start, options.start_ms or 0))
     if isinstance(each, (LessThan, LessThanOrEqual)):
-        # Records have milliseconds, filters have microseconds: one more, so that none is missed.
-        end = at + 1 if options.end_ms is None else min(at + 1, options.end_ms)
-        return msgspec.structs.replace(options, end_ms=end)
+        end = reached if isinstance(each, LessThan) else passed
+        known = options.end_ms
+        return msgspec.structs.replace(options, end_ms=end if known is None else min(end, known))
     return options

@@ -7,24 +7,24 @@ is in OPTIONS. No option is ever printed, for it may be a secret.
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
-from coterie.datasets.log import LogQuery, LogRange, LogSource, SegmentSource
-from coterie.datasets.schemas import Dataset, dataset
+from coterie.datasets.log import BYTES_PER_OFFSET, LogQuery, LogRange, LogSource, SegmentSource
+from coterie.datasets.schemas import DATASETS, Dataset, dataset
 from coterie.datasets.selection import Selection
 from coterie.datasets.times import milliseconds
 from coterie.errors import InvalidArgument, InvalidSetting
 from coterie.protocol.group_state import GroupState, GroupType
 
 if TYPE_CHECKING:
+    from coterie.datasets.cluster import ClusterSource
     from coterie.datasets.live import LiveQuery
 
-__all__ = ["OPTIONS", "SourceOptions"]
+__all__ = ["OPTIONS", "WITH_TOPICS", "SourceOptions"]
 
 #: Every option that is no client setting, as users write it, and what it does.
 OPTIONS: Final = {
@@ -52,7 +52,32 @@ OPTIONS: Final = {
 }
 _BY_LOWER: Final = {name.lower(): name for name in OPTIONS}
 
+#: Datasets whose rows are about topics.
+WITH_TOPICS: Final = frozenset({"commits", "assignments", "offsets", "end_offsets"})
+_WITH_GROUPS: Final = frozenset(DATASETS) - {"end_offsets"}
+_WITH_STATES: Final = frozenset({"groups", "members", "assignments", "offsets", "errors"})
+_OF_THE_LOG: Final = frozenset(each.name for each in DATASETS.values() if each.kind == "log")
+#: Options that choose, and the datasets that have something to choose by them.
+_CHOOSING: Final = {
+    "groups": _WITH_GROUPS,
+    "group.prefix": _WITH_GROUPS,
+    "group.regex": _WITH_GROUPS,
+    "states": _WITH_STATES,
+    "types": _WITH_STATES,
+    # What cannot be learned of a topic is in `errors`, too.
+    "topics": WITH_TOPICS | {"errors"},
+    "partitions": _OF_THE_LOG,
+    "startingOffsets": _OF_THE_LOG,
+    "endingOffsets": _OF_THE_LOG,
+    "startingTimestamp": _OF_THE_LOG,
+    "endingTimestamp": _OF_THE_LOG,
+}
+
 _BYTES_PER_TASK: Final = 32 << 20
+#: Spark counts with 64 bits, and so does Kafka.
+_MOST: Final = 2**63 - 1
+_Partition = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_Offset = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
 _UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -115,17 +140,17 @@ class SourceOptions(msgspec.Struct, frozen=True):
         return found
 
     def _check(self, given: Mapping[str, str]) -> None:
-        if self.dataset.kind == "live":
-            if self.segments is not None:
+        if self.dataset.kind == "live" and self.segments is not None:
+            raise InvalidArgument(
+                f"dataset {self.dataset.name!r} is asked of a running cluster;"
+                " give bootstrap.servers instead of segments"
+            )
+        for name, datasets in _CHOOSING.items():
+            if name in given and self.dataset.name not in datasets:
                 raise InvalidArgument(
-                    f"dataset {self.dataset.name!r} is asked of a running cluster;"
-                    " give bootstrap.servers instead of segments"
+                    f"{name} chooses nothing of {self.dataset.name!r}: it is for"
+                    f" {', '.join(each for each in DATASETS if each in datasets)}; leave it out"
                 )
-            for name in ("startingOffsets", "endingOffsets", "partitions", "startingTimestamp"):
-                if name in given:
-                    raise InvalidArgument(
-                        f"{name} is for log datasets, and {self.dataset.name!r} is none; leave it out"
-                    )
         if self.segments is None:
             from coterie.client.settings import ClientSettings  # noqa: PLC0415  (likewise)
 
@@ -136,11 +161,51 @@ class SourceOptions(msgspec.Struct, frozen=True):
                 f" {', '.join(sorted(self.properties))}"
             )
 
+    def check_batch(self) -> None:
+        """Raise for what only a stream can do."""
+        if self.starting_latest:
+            raise InvalidArgument(
+                f"startingOffsets=latest is for streams: a batch of {self.dataset.name!r} would read"
+                " nothing; use readStream, or give offsets or earliest"
+            )
+
+    def check_stream(self) -> None:
+        """Raise for what a stream cannot do, or cannot do without losing records."""
+        if self.dataset.kind != "log":
+            raise InvalidArgument(
+                f"dataset {self.dataset.name!r} is no stream; read it as a batch, or stream"
+                " 'commits', 'group_events' or 'log'"
+            )
+        if self.partial:
+            raise InvalidArgument(
+                f"partial=allow is not for a stream of {self.dataset.name!r}: it would go on behind"
+                " what could not be read, and never come back; leave it out"
+            )
+        if self.ending:
+            raise InvalidArgument(
+                f"endingOffsets is not for a stream of {self.dataset.name!r}: it has no end; leave it"
+                " out, or read a batch"
+            )
+
+    @property
+    def max_rows(self) -> int | None:
+        """Records of one micro-batch at most, by the narrower of the two limits."""
+        by_bytes = None if self.max_bytes is None else max(1, self.max_bytes // BYTES_PER_OFFSET)
+        return min((each for each in (self.max_offsets, by_bytes) if each), default=None)
+
     @property
     def source(self) -> LogSource:
         """Where the log is."""
-        if self.segments is not None:
-            return SegmentSource.at(self.segments)
+        return self._cluster if self.segments is None else SegmentSource.at(self.segments)
+
+    def log_ends(self) -> dict[int, int]:
+        """Where the log of each partition ends, open transactions included."""
+        if self.segments is None:
+            return self._cluster.ends()
+        return {number: end for number, (_, end) in self.source.bounds().items()}
+
+    @property
+    def _cluster(self) -> ClusterSource:
         # A client is imported where there is a cluster: each of Spark's processes would wait for it.
         from coterie.datasets.cluster import ClusterSource  # noqa: PLC0415
 
@@ -251,9 +316,15 @@ def _number(given: Mapping[str, str], name: str) -> int | None:
     text = given[name].strip().lower()
     unit = _UNITS.get(text[-1:], 1)
     digits = text[:-1] if unit > 1 else text
-    if not digits.isdigit() or not int(digits):
+    found = int(digits) * unit if _is_number(digits) else 0
+    if not 0 < found <= _MOST:
         raise InvalidArgument(f"{name} is a number above 0, such as 10000 or 32m; not {text!r}")
-    return int(digits) * unit
+    return found
+
+
+def _is_number(text: str) -> bool:
+    # Other alphabets have digits too, and Python takes no number of thousands of them.
+    return text.isascii() and text.isdecimal() and len(text) <= len(str(_MOST))
 
 
 def _time(given: Mapping[str, str], name: str) -> int | None:
@@ -265,7 +336,7 @@ def _partitions(given: Mapping[str, str]) -> frozenset[int] | None:
     if names is None:
         return None
     for each in names:
-        if not each.isdigit():
+        if not _is_number(each):
             raise InvalidArgument(f"partitions are numbers with commas, such as 0,7; not {each!r}")
     return frozenset(map(int, names))
 
@@ -276,15 +347,16 @@ def _offsets(given: Mapping[str, str], name: str, words: tuple[str, ...]) -> dic
     if text.lower() in words:
         return {}
     try:
-        found: Any = json.loads(text)
-        if isinstance(found, dict) and set(found) == {"__consumer_offsets"}:
-            found = found["__consumer_offsets"]
-        offsets = {int(partition): int(offset) for partition, offset in found.items()}
-    except (ValueError, TypeError, AttributeError):
+        by_topic = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        if set(by_topic) == {"__consumer_offsets"}:
+            return _by_partition(by_topic["__consumer_offsets"])
+        return _by_partition(text)
+    except msgspec.DecodeError:
         raise InvalidArgument(
-            f"{name} is {' or '.join(words)}, or JSON with an offset for each partition such as"
-            f' {{"0": 1500}}; not {text!r}'
+            f"{name} is {' or '.join(words)}, or JSON with an offset of 0 or more for each partition"
+            f' such as {{"0": 1500}}; not {text!r}'
         ) from None
-    if any(offset < 0 for offset in offsets.values()):
-        raise InvalidArgument(f"{name}: an offset is 0 or more")
-    return offsets
+
+
+def _by_partition(text: str | msgspec.Raw) -> dict[int, int]:
+    return msgspec.json.decode(text, type=dict[_Partition, _Offset], strict=False)

@@ -48,6 +48,7 @@ class CoterieSource(DataSource):
     @told_in_one_line
     def reader(self, schema: StructType) -> DataSourceReader:
         options = SourceOptions.of(self.options)
+        options.check_batch()
         expected = _expected(options, schema)
         if options.pushdown and _pushes():
             return PushingReader(options, expected)
@@ -56,11 +57,7 @@ class CoterieSource(DataSource):
     @told_in_one_line
     def streamReader(self, schema: StructType) -> CoterieStreamReader:  # noqa: N802 - Spark's name
         options = SourceOptions.of(self.options)
-        if options.dataset.kind != "log":
-            raise InvalidArgument(
-                f"dataset {options.dataset.name!r} is no stream; read it as a batch, or stream"
-                " 'commits', 'group_events' or 'log'"
-            )
+        options.check_stream()
         return CoterieStreamReader(options, _expected(options, schema))
 
 

@@ -7,18 +7,18 @@ transactions are decided are read, so that each commit has its outcome when it c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
-    ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 
-from coterie.datasets.log import BYTES_PER_OFFSET, LogSlice, cut, packed, read_log
+from coterie.datasets.log import LogSlice, cut, packed, read_log
 from coterie.errors import CoterieError
 from coterie.spark.errors import told_in_one_line
 from coterie.spark.options import SourceOptions
@@ -26,6 +26,10 @@ from coterie.spark.options import SourceOptions
 __all__ = ["CoterieStreamReader", "exact"]
 
 Offsets = dict[str, int]
+#: Of each partition the first offset, and the one behind the last whose transactions are decided.
+Bounds = dict[str, tuple[int, int]]
+
+_NEXT_STEP: Final = "begin with a new checkpoint, or set failOnDataLoss=false"
 
 
 class StreamPartition(InputPartition):
@@ -42,82 +46,121 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, expected: pa.Schema) -> None:
         self._options = options
         self._expected = expected
-        #: With Trigger.AvailableNow: the end, as it was when the query began.
-        self._target: Offsets | None = None
+        #: With Trigger.AvailableNow: the log as it was when the query began.
+        self._target: Bounds | None = None
 
     @told_in_one_line
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name
         options = self._options
         bounds = self._bounds()
         starts = {key: start for key, (start, _) in bounds.items()}
+        self._refuse_early_start(starts)
         if options.starting_latest:
-            starts = {key: end for key, (_, end) in bounds.items()}
+            starts = _ends(bounds)
         elif options.start_ms is not None:
-            late = {key: end for key, (_, end) in bounds.items()}
-            found = {str(s.partition): s.start for s in reversed(self._slices_from_time())}
-            starts = late | found
+            slices = options.source.slices(options.range)
+            starts = _ends(bounds) | {str(each.partition): each.start for each in reversed(slices)}
         wanted = {str(partition): offset for partition, offset in options.starting.items()}
         return {key: max(start, wanted.get(key, start)) for key, start in starts.items()}
 
-    def _slices_from_time(self) -> list[LogSlice]:
-        return self._options.source.slices(self._options.range)
+    def _refuse_early_start(self, starts: Mapping[str, int]) -> None:
+        for partition, offset in self._options.starting.items():
+            start = starts.get(str(partition), 0)
+            if self._options.fail_on_data_loss and offset < start:
+                raise CoterieError(
+                    f"startingOffsets: partition {partition} of the log begins at offset {start}, not"
+                    f" {offset}: what was before it is deleted; begin there, or set failOnDataLoss=false"
+                )
 
-    def _bounds(self) -> dict[str, tuple[int, int]]:
+    def _bounds(self) -> Bounds:
         wants = self._options.range.wants
         bounds = self._options.source.bounds()
         return {str(number): both for number, both in sorted(bounds.items()) if wants(number)}
 
-    def _ends(self) -> Offsets:
-        return {key: end for key, (_, end) in self._bounds().items()}
-
     @told_in_one_line
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        self._target = self._ends()
+        self._target = self._bounds()
 
     @told_in_one_line
     def reportLatestOffset(self) -> Offsets:  # noqa: N802 - Spark's name
-        return self._ends()
+        return _ends(self._bounds())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        options = self._options
-        if options.max_offsets is not None:
-            return ReadMaxRows(options.max_offsets)
-        if options.max_bytes is not None:
-            return ReadMaxBytes(options.max_bytes)
-        return ReadAllAvailable()
+        most = self._options.max_rows
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     @told_in_one_line
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802 - Spark's name
-        ends = self._target if self._target is not None else self._ends()
-        self._refuse_loss(start, ends)
-        most = None
-        if isinstance(limit, ReadMaxRows):
-            most = limit.max_rows
-        elif isinstance(limit, ReadMaxBytes):
-            most = max(1, limit.max_bytes // BYTES_PER_OFFSET)
-        return _limited(start, ends, most)
+        bounds = self._target if self._target is not None else self._bounds()
+        self._refuse_shorter_log(start, bounds)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        # Partitions that the stream has not met yet are read from their beginning.
+        known = {key: first for key, (first, _) in bounds.items()} | start
+        return _limited(known, _ends(bounds), most)
 
-    def _refuse_loss(self, start: Offsets, ends: Offsets) -> None:
-        for key, offset in start.items():
-            if self._options.fail_on_data_loss and ends.get(key, 0) < offset:
+    def _refuse_shorter_log(self, start: Offsets, bounds: Bounds) -> None:
+        """Raise if the log ends before what was read.
+
+        An end that only seems to be before it is no loss: of a transaction that is still open, or of a
+        target that was set before the start was known. So the log itself is asked.
+        """
+        ends = _ends(bounds)
+        short = [key for key, offset in start.items() if ends.get(key, 0) < offset]
+        if not short or not self._options.fail_on_data_loss:
+            return
+        now = self._options.log_ends()
+        for key in short:
+            end = now.get(int(key))
+            if end is None:
+                raise _gone(key, start[key])
+            if end < start[key]:
                 raise CoterieError(
-                    f"partition {key} of the log ends at offset {ends.get(key, 0)}, and was read up to"
-                    f" {offset}: it was deleted and made anew. Begin with a new checkpoint, or set"
-                    " failOnDataLoss=false"
+                    f"partition {key} of the log ends at offset {end}, and was read up to"
+                    f" {start[key]}: it was deleted and made anew; {_NEXT_STEP}"
                 )
 
     @told_in_one_line
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
-        slices = [
-            each for key, stop in end.items() for each in cut(int(key), start.get(key, 0), stop)
-        ]
+        slices = list(self._slices(start, end))
         return [StreamPartition(each) for each in packed(slices, self._options.bytes_per_task)]
 
+    def _slices(self, start: Offsets, end: Offsets) -> Iterator[LogSlice]:
+        """What is between two offsets of the stream, as far as the log still has it."""
+        new = {key: stop for key, stop in end.items() if start.get(key, 0) < stop}
+        bounds = self._options.source.bounds() if new else {}
+        strict = self._options.fail_on_data_loss
+        for key, stop in new.items():
+            if int(key) not in bounds:
+                if strict:
+                    raise _gone(key, start.get(key, 0))
+                continue
+            first, _ = bounds[int(key)]
+            reached = start.get(key, first)
+            if reached < first and strict:
+                raise CoterieError(
+                    f"partition {key} of the log begins at offset {first}, and was read up to"
+                    f" {reached}: what was between is deleted; {_NEXT_STEP}"
+                )
+            yield from cut(int(key), max(first, reached), stop)
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, StreamPartition):
-            return iter(())
-        query = self._options.log_query(tuple(self._expected.names))
-        return exact(read_log(self._options.source, query, partition.slices), self._expected)
+        return exact(self._read(partition), self._expected)
+
+    def _read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, StreamPartition):
+            query = self._options.log_query(tuple(self._expected.names))
+            yield from read_log(self._options.source, query, partition.slices)
+
+
+def _ends(bounds: Bounds) -> Offsets:
+    return {key: end for key, (_, end) in bounds.items()}
+
+
+def _gone(partition: str, reached: int) -> CoterieError:
+    return CoterieError(
+        f"there is no partition {partition} of the log any more, and it was read up to {reached};"
+        f" {_NEXT_STEP}"
+    )
 
 
 def exact(batches: Iterator[pa.RecordBatch], expected: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -130,15 +173,24 @@ def exact(batches: Iterator[pa.RecordBatch], expected: pa.Schema) -> Iterator[pa
 
 
 def _limited(start: Mapping[str, int], ends: Mapping[str, int], most: int | None) -> Offsets:
-    """How far to go: each partition by its share of what there is, and one record at least."""
+    """How far to go: each partition by its share of what there is; what is left, in turns."""
     new = {key: max(0, end - start.get(key, 0)) for key, end in ends.items()}
     total = sum(new.values())
-    if most is None or total <= most:
-        return dict(start) | {key: start.get(key, 0) + count for key, count in new.items()}
-    left = most
-    reached = dict(start)
-    for key, count in sorted(new.items(), key=lambda item: (item[1], item[0])):
-        step = min(count, max(1, count * most // total), left)
-        reached[key] = start.get(key, 0) + step
-        left -= step
-    return reached
+    steps = dict(new)
+    if most is not None and total > most:
+        steps = {key: count * most // total for key, count in new.items()}
+        waiting = [key for key in _in_turn(start, sorted(new), most) if steps[key] < new[key]]
+        # First those whose share is less than a record: there is always one left for them.
+        waiting.sort(key=lambda key: steps[key] > 0)
+        for key in waiting[: most - sum(steps.values())]:
+            steps[key] += 1
+    return dict(start) | {key: start.get(key, 0) + step for key, step in steps.items()}
+
+
+def _in_turn(start: Mapping[str, int], keys: list[str], most: int) -> list[str]:
+    """The partitions, each time with another one in front, so that all come to be first.
+
+    A limited micro-batch has exactly `most` offsets, so their sum tells how many there have been.
+    """
+    turn = sum(start.values()) // most % len(keys)
+    return keys[turn:] + keys[:turn]

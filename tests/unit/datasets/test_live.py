@@ -8,7 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from coterie.client.results import GroupLag, PartitionLag, Result, TopicPartition
+from coterie.client.blocking import BlockingAdminClient
+from coterie.client.network import Node
+from coterie.client.results import GroupDescription, GroupLag, PartitionLag, Result, TopicPartition
 from coterie.datasets import live
 from coterie.datasets.cluster import ClusterSource
 from coterie.datasets.live import LiveQuery, read_live
@@ -16,7 +18,14 @@ from coterie.datasets.log import LogQuery, read_log
 from coterie.datasets.schemas import pruned
 from coterie.datasets.selection import Selection
 from coterie.error_codes import ErrorCode
-from coterie.errors import GroupAuthorizationFailed, InvalidArgument, KafkaError, PartialAnswer
+from coterie.errors import (
+    GroupAuthorizationFailed,
+    InvalidArgument,
+    KafkaError,
+    PartialAnswer,
+    TopicAuthorizationFailed,
+    kafka_error,
+)
 from coterie.protocol.group_state import GroupState, GroupType
 from coterie.testing import EmbeddedCluster
 
@@ -29,6 +38,7 @@ def fleet() -> Iterator[EmbeddedCluster]:
     with EmbeddedCluster(brokers=3) as cluster:
         cluster.create_topic("orders", partitions=4)
         cluster.create_topic("payments", partitions=2)
+        cluster.create_topic("lonely", partitions=1)
         cluster.scene("stable_group", "billing", topic="orders", members=2)
         cluster.scene("lagging_group", "reports", topic="payments", lag=50)
         for number in range(9):
@@ -153,6 +163,98 @@ def test_a_topic_narrows_what_leaders_are_asked(sound: EmbeddedCluster) -> None:
     assert requests["OffsetFetch"] == 1
     # Two partitions have two leaders at most, and log_start was not asked for.
     assert requests["ListOffsets"] <= 2
+
+
+@pytest.fixture
+def outlived() -> Iterator[EmbeddedCluster]:
+    """Commits of a topic that there is not, and of partitions that a topic made anew has no more."""
+    with EmbeddedCluster(brokers=3) as cluster:
+        cluster.create_topic("smaller", partitions=1)
+        for topic in ("gone", "smaller"):
+            commits = dict.fromkeys(range(3), 7)
+            # As the coordinator writes them: no request commits to what is not there.
+            cluster.scene(
+                "_commit_each", f"of-{topic}", topic, commits, timestamp=1_700_000_000_000
+            )
+        yield cluster
+
+
+@pytest.mark.parametrize("topic", ["gone", "smaller"])
+def test_commits_that_outlived_their_topic_are_there_by_its_name_as_without(
+    topic: str, outlived: EmbeddedCluster
+) -> None:
+    whole = [row for row in read(outlived, "offsets") if row["topic"] == topic]
+    assert [row["committed_offset"] for row in whole] == [7, 7, 7]
+    lost = {"gone": 3, "smaller": 2}[topic]
+    assert sum("UNKNOWN_TOPIC" in (row["error"] or "") for row in whole) == lost
+    assert read(outlived, "offsets", selection=Selection(topics=frozenset({topic}))) == whole
+
+
+def test_an_empty_name_is_no_topic(sound: EmbeddedCluster) -> None:
+    for dataset in ("offsets", "end_offsets"):
+        rows, requests = counted(sound, dataset, selection=Selection(topics=frozenset({""})))
+        assert (rows, sum(requests.values())) == ([], 0)
+        both = Selection(topics=frozenset({"", "payments"}))
+        assert len(read(sound, dataset, selection=both)) == 2
+
+
+def test_coordinators_of_one_address_or_none_keep_their_groups(
+    sound: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers may leave the metadata while their groups are listed, or share an address behind a proxy."""
+    whole = {row["group_id"] for row in read(sound, "groups")}
+    for brokers in ([], [Node(number, "proxy", 9092) for number in range(3)]):
+        monkeypatch.setattr(BlockingAdminClient, "brokers", lambda _, known=brokers: known)
+        assert {row["group_id"] for row in read(sound, "groups")} == whole
+
+
+def test_a_topic_whose_ends_may_not_be_seen_fails_the_query_or_is_an_error_row(
+    sound: EmbeddedCluster,
+) -> None:
+    chosen = Selection(topics=frozenset({"payments", "not-there"}))
+    assert len(read(sound, "end_offsets", selection=chosen)) == 2
+    denied = Result[str, Any]({}, {"payments": kafka_error(29, "topic 'payments'")})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BlockingAdminClient, "describe_topics", lambda *_: denied)
+        with pytest.raises(TopicAuthorizationFailed, match="payments"):
+            read(sound, "end_offsets", selection=chosen)
+        assert read(sound, "end_offsets", selection=chosen, partial=True) == []
+        (row,) = read(sound, "errors", selection=chosen)
+    assert (row["scope"], row["name"]) == ("partition", "payments")
+    assert "TOPIC_AUTHORIZATION_FAILED" in row["error"]
+
+
+def test_internal_topics_have_no_ends_named_or_not(sound: EmbeddedCluster) -> None:
+    internal = Selection(topics=frozenset({"__consumer_offsets"}))
+    assert read(sound, "end_offsets", selection=internal) == []
+
+
+def test_a_partition_that_no_group_uses_is_an_error_row_too(sound: EmbeddedCluster) -> None:
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    sound.inject("ListOffsets", error_code=denied, times=None, match="lonely")
+    with pytest.raises(PartialAnswer, match="lonely-0"):
+        read(sound, "end_offsets")
+    rows = read(sound, "end_offsets", partial=True)
+    assert rows
+    assert not any(row["topic"] == "lonely" for row in rows)
+    assert ("partition", "lonely-0") in [
+        (row["scope"], row["name"]) for row in read(sound, "errors")
+    ]
+    # Who asks about groups is told of what these use.
+    assert read(sound, "errors", selection=Selection(groups=frozenset({"billing"}))) == []
+
+
+def test_a_state_that_has_no_name_is_found_without_being_asked_for(
+    sound: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = GroupDescription("odd", GroupType.CLASSIC, GroupState.UNKNOWN, "", 0)
+    monkeypatch.setattr(
+        BlockingAdminClient, "describe_groups", lambda *_, **__: Result({"odd": described})
+    )
+    for states in ({"Unknown"}, {"Unknown", "Stable"}):
+        rows = read(sound, "groups", selection=Selection(states=frozenset(states)))
+        assert {row["group_id"] for row in rows} == {"odd"}
+    assert read(sound, "groups", selection=Selection(states=frozenset({"Stable"}))) == []
 
 
 def test_what_excludes_itself_asks_nobody(sound: EmbeddedCluster) -> None:
