@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Place
 from pyspark.sql import SparkSession
 
 from coterie.client import AdminClient, TopicPartition
 from coterie.errors import CoterieError
+from coterie.spark.pipeline.build import build
 from coterie.spark.pipeline.ingest import ingest
 from coterie.spark.pipeline.origin import ClusterOrigin
 from coterie.spark.pipeline.query import run_query
@@ -73,6 +76,61 @@ def test_a_snapshot_is_taken_once(cluster: EmbeddedCluster, tmp_path: Path) -> N
     assert len(rows_of(store, "end_offsets")) == 4
     with EmbeddedCluster() as other, pytest.raises(CoterieError, match="choose another --out"):
         snapshot(store, {"bootstrap.servers": other.bootstrap_servers})
+
+
+def test_an_id_that_nobody_chose_is_none_to_choose(
+    cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    store = TableStore(tmp_path)
+    settings = {"bootstrap.servers": cluster.bootstrap_servers}
+    taken = snapshot(store, settings)
+    with pytest.raises(CoterieError, match="looks like an id that was not chosen"):
+        snapshot(store, settings, snapshot_id=taken.snapshot_id)
+    with pytest.raises(CoterieError, match="--snapshot-id is empty"):
+        snapshot(store, settings, snapshot_id=" ")
+
+
+def test_the_log_of_another_cluster_is_refused_where_a_snapshot_is(
+    spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    store = TableStore(tmp_path)
+    snapshot(store, {"bootstrap.servers": cluster.bootstrap_servers})
+    with EmbeddedCluster() as other, pytest.raises(CoterieError, match="choose another --out"):
+        ingest(spark, store, ClusterOrigin({"bootstrap.servers": other.bootstrap_servers}))
+
+
+def test_where_no_group_is_left_none_is_shown(spark: SparkSession, tmp_path: Path) -> None:
+    with EmbeddedCluster() as cluster:
+        cluster.create_topic("orders", partitions=1)
+        cluster.scene("empty_group", "last", topic="orders", offset=0)
+        settings = {"bootstrap.servers": cluster.bootstrap_servers}
+        store = TableStore(tmp_path)
+        snapshot(store, settings)
+        with AdminClient.connect(settings) as admin:
+            admin.delete_groups(["last"]).unwrap()
+        snapshot(store, settings)
+        assert build(spark, store)["group_summary"] == 0
+
+
+def test_a_transaction_that_hangs_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    with EmbeddedCluster() as cluster:
+        cluster.create_topic("orders", partitions=1)
+        cluster.scene("empty_group", "billing", topic="orders", offset=0)
+        where = {"bootstrap.servers": cluster.bootstrap_servers}
+        producer = Producer({**where, "transactional.id": "slow", "log_level": 0})
+        consumer = Consumer({**where, "group.id": "slow", "log_level": 0})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        places = [Place("orders", 0, 7)]
+        producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), 30)
+        store = TableStore(tmp_path)
+        first = ingest(spark, store, ClusterOrigin(where)).waiting
+        assert len(first) == 1
+        # Nothing is new, and that is not all there is to say.
+        assert ingest(spark, store, ClusterOrigin(where)).waiting == first
+        producer.abort_transaction(30)
+        consumer.close()
+        assert ingest(spark, store, ClusterOrigin(where)).waiting == {}
 
 
 def test_a_dead_broker_is_named_and_the_rest_is_kept(spark: SparkSession, tmp_path: Path) -> None:

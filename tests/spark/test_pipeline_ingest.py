@@ -25,6 +25,7 @@ from coterie.spark.pipeline.ingest import ingest
 from coterie.spark.pipeline.origin import Bounds, SegmentOrigin
 from coterie.spark.pipeline.store import TableStore
 from tests.kit.offsets_log import batch_of, commit, write_segment
+from tests.spark.pipeline_kit import pipeline
 from tests.unit.spark.tables import rows_of
 
 
@@ -151,10 +152,64 @@ def test_logs_of_two_clusters_do_not_meet(spark: SparkSession, log: Path, tmp_pa
     store = TableStore(tmp_path / "out")
     ingest(spark, store, SegmentOrigin(log))
     other = Cut(SegmentOrigin(log), identity="cluster abc")
-    with pytest.raises(CoterieError, match="holds the log of segment files, this is cluster abc"):
+    with pytest.raises(
+        CoterieError, match="holds the groups of segment files, this is cluster abc"
+    ):
         ingest(spark, store, other)
     with pytest.raises(CoterieError, match="ends at offset 2, but was read up to 6"):
         ingest(spark, store, Cut(SegmentOrigin(log), {0: 2}))
+
+
+def test_a_topic_that_was_made_anew_is_another_log(
+    spark: SparkSession, log: Path, tmp_path: Path
+) -> None:
+    store = TableStore(tmp_path / "out")
+    about = log / "__consumer_offsets-1" / "partition.metadata"
+    about.write_text("version: 0\ntopic_id: AAAAAAAAQACAAAAAAAAAAA\n")
+    ingest(spark, store, SegmentOrigin(log))
+    about.write_text("version: 0\ntopic_id: BBBBBBBBQACBBBBBBBBBBB\n")
+    # It is longer than what was read, so offsets alone would not tell.
+    write_segment(log, 0, batch_of([commit()], 6), base_offset=6)
+    with pytest.raises(CoterieError, match="id AAAAAAAAQACAAAAAAAAAAA, this one has BBBBBBBBQACB"):
+        ingest(spark, store, SegmentOrigin(log))
+    assert places(store) == EVERYTHING
+
+
+def test_what_was_deleted_before_it_was_read_is_told(
+    spark: SparkSession, log: Path, tmp_path: Path
+) -> None:
+    store = TableStore(tmp_path / "out")
+    ingest(spark, store, SegmentOrigin(log))
+    for path in (log / "__consumer_offsets-0").iterdir():
+        path.unlink()
+    write_segment(log, 0, batch_of([commit()], 50), base_offset=50)
+    with pytest.raises(CoterieError, match="offsets 6 to 49 of partition 0 were deleted before"):
+        ingest(spark, store, SegmentOrigin(log), strict=True)
+    assert places(store) == EVERYTHING
+    assert ingest(spark, store, SegmentOrigin(log)).lost == {0: (6, 50)}
+    assert places(store) == sorted([*EVERYTHING, (0, 50)])
+
+
+def test_strict_is_all_or_nothing(spark: SparkSession, log: Path, tmp_path: Path) -> None:
+    store = TableStore(tmp_path / "out")
+    part = Cut(SegmentOrigin(log), failing={2: "leader not available"})
+    with pytest.raises(CoterieError, match="partition 2 could not be asked: leader not available"):
+        ingest(spark, store, part, strict=True)
+    assert store.tables == []
+
+
+def test_a_log_that_is_refused_leaves_nothing(
+    spark: SparkSession, log: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert pipeline("ingest", "--segments", log, "--out", out).exit_code == 0
+    write_history(log, [1])
+    (log / "meta.properties").write_text("cluster.id=another\n")
+    with pytest.raises(CoterieError, match="this is cluster another"):
+        pipeline("ingest", "--segments", log, "--out", out)
+    assert "end_offsets" not in TableStore(out).tables
+    with pytest.raises(CoterieError, match="--out and --segments are both"):
+        pipeline("ingest", "--segments", log, "--out", log)
 
 
 def test_a_table_of_another_schema_is_refused_before_anything_is_read(
@@ -207,15 +262,20 @@ def test_a_day_is_one_file_however_many_tasks_read_it(
     assert len({file.day for file in manifest.files}) == len(manifest.files) == 3
 
 
-def test_histories_of_end_offsets_are_taken_once(tmp_path: Path) -> None:
+def write_history(root: Path, days: list[int | None]) -> Path:
     rows = [
-        {"taken_at": datetime(2026, 3, day, tzinfo=UTC), "topic": "t", "partition": 0,
-         "log_start": 0, "log_end": day}
-        for day in (1, 1, 2)
+        {"taken_at": None if day is None else datetime(2026, 3, day, tzinfo=UTC), "topic": "t",
+         "partition": 0, "log_start": 0, "log_end": day or 0}
+        for day in days
     ]  # fmt: skip
-    history = tmp_path / "segments" / "end_offsets"
-    history.mkdir(parents=True)
+    history = root / "end_offsets"
+    history.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=schema("end_offsets")), history / "a.parquet")
+    return history
+
+
+def test_histories_of_end_offsets_are_taken_once(tmp_path: Path) -> None:
+    history = write_history(tmp_path / "segments", [1, 1, 2])
     store = TableStore(tmp_path / "out")
     assert import_end_offsets(store, tmp_path / "segments") == 3
     (history / "a.parquet").rename(history / "renamed.parquet")
@@ -223,6 +283,10 @@ def test_histories_of_end_offsets_are_taken_once(tmp_path: Path) -> None:
     assert [row["log_end"] for row in rows_of(store)] == [1, 1, 2]
     pq.write_table(pa.table({"topic": ["t"]}), history / "b.parquet")
     with pytest.raises(CoterieError, match=r"b\.parquet is no history of end offsets"):
+        import_end_offsets(store, tmp_path / "segments")
+    (history / "b.parquet").unlink()
+    write_history(tmp_path / "segments", [3, None])
+    with pytest.raises(CoterieError, match="a row has no taken_at"):
         import_end_offsets(store, tmp_path / "segments")
 
 

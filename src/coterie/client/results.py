@@ -322,3 +322,5 @@ class TopicDescription(msgspec.Struct, frozen=True):
     name: str
     internal: bool
     partitions: tuple[PartitionInfo, ...]
+    #: A topic that is made anew has another; None from brokers before 2.8 (KIP-516).
+    topic_id: str | None = None

@@ -19,6 +19,7 @@ from coterie.client.results import (
 )
 from coterie.client.routing import Failure, Routed
 from coterie.errors import CoterieError, InvalidArgument, kafka_error
+from coterie.protocol.types import Uuid
 
 if TYPE_CHECKING:
     from coterie.client.fetching import Fetching
@@ -64,7 +65,8 @@ class TopicCalls(ClientBase):
                 )
                 for each in sorted(topic.partitions, key=lambda each: each.partition_index)
             )
-            items[name] = TopicDescription(name, topic.is_internal, partitions)
+            topic_id = None if topic.topic_id == Uuid.ZERO else str(topic.topic_id)
+            items[name] = TopicDescription(name, topic.is_internal, partitions, topic_id)
         return Result(items, errors, kind=TopicDescription)
 
     async def create_topics(

@@ -58,7 +58,10 @@ ITEMS = {
     ),
     GroupChange: GroupChange("g", (ORDERS,), {ORDERS: "no"}),
     TopicDescription: TopicDescription(
-        "orders", internal=False, partitions=(PartitionInfo(0, None, (1, 2), (1,)),)
+        "orders",
+        internal=False,
+        partitions=(PartitionInfo(0, None, (1, 2), (1,)),),
+        topic_id="AAAAAAAAQACAAAAAAAAAAA",
     ),
     Done: Done("g"),
     LogOffset: LogOffset(3, None, 1),

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.spark.pipeline.compaction import write_day
+from coterie.spark.pipeline.end_offsets import write_days
 from coterie.spark.pipeline.store import TableStore
 from coterie.spark.pipeline.tables import raw_table
 
@@ -36,6 +37,21 @@ def append(store: TableStore, day: int, rows: int, **state: Any) -> None:
         transaction.append(table.name, table.schema, table.version)
         for step, value in state.items():
             transaction.remember(step, value)
+        transaction.commit()
+
+
+def append_log(store: TableStore, name: str, rows: list[dict[str, Any]]) -> None:
+    """Commit rows of a table of the log; each needs `day` and `offset`, what else it lacks is null."""
+    table = raw_table(name)
+    defaults = {"partition": 0, "tombstone": False}
+    made = [
+        {**defaults, **row, "timestamp": START + timedelta(days=row["day"], seconds=row["offset"])}
+        for row in rows
+    ]
+    with store.write() as transaction:
+        found = pa.Table.from_pylist(made, schema=table.schema)
+        write_days(transaction.directory(name), found, name)
+        transaction.append(name, table.schema, table.version)
         transaction.commit()
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from coterie.errors import InvalidArgument
 from coterie.spark.pipeline.output import formatted, safe_cell
 
 NAMES = ["group_id", "lag"]
@@ -61,3 +62,22 @@ def test_values_of_all_kinds() -> None:
     assert formatted(names, [], "csv") == "at,list,struct,bytes,flag"
     assert formatted(names, [], "json") == "[]"
     assert formatted(names, [], "table") == "AT  LIST  STRUCT  BYTES  FLAG"
+
+
+def test_what_is_no_number_is_nothing_in_json_and_itself_for_people() -> None:
+    nan, infinity = float("nan"), float("inf")
+    row = (nan, infinity, -infinity, [nan, 1.5], {"x": infinity})
+    names = ["a", "b", "c", "d", "e"]
+    [found] = json.loads(formatted(names, [row], "json"), parse_constant=pytest.fail)
+    assert found == {"a": None, "b": None, "c": None, "d": [None, 1.5], "e": {"x": None}}
+    assert formatted(["a", "b"], [row[:2]], "table").split() == ["A", "B", "NaN", "Infinity"]
+    assert formatted(["a", "b"], [row[:2]], "csv") == "a,b\nnan,inf"
+
+
+def test_columns_of_one_name() -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"two columns are called 'a'.*: name one of them with AS"
+    ):
+        formatted(["a", "b", "a"], [(1, 2, 3)], "json")
+    assert formatted(["a", "a"], [(1, 2)], "table").split() == ["A", "A", "1", "2"]
+    assert formatted(["a", "a"], [(1, 2)], "csv") == "a,a\n1,2"

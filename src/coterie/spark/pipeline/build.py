@@ -17,7 +17,7 @@ from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 
 from coterie.spark.marts import MARTS, Mart
-from coterie.spark.pipeline.frames import must_be_shared, read_table, replace_mart
+from coterie.spark.pipeline.frames import literal, must_be_shared, read_table, replace_mart
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.settings import has_few, writing
 from coterie.spark.pipeline.store import TableStore, Transaction
@@ -115,5 +115,8 @@ def _input(spark: SparkSession, transaction: Transaction, name: str) -> DataFram
         manifest = transaction.store.manifest(name)
         if manifest is None or not manifest.rows:
             return None
-        return read_table(spark, transaction.store, name)
-    return spark.read.schema(MARTS[name].schema).parquet(str(transaction.directory(name)))
+        frame = read_table(spark, transaction.store, name)
+        nobody = transaction.store.state("snapshots").get("newest_groups") == 0
+        # The newest snapshot, which has no row to say so: an older one must not speak in its place.
+        return frame.where("false") if nobody and name == "groups" else frame
+    return spark.read.schema(MARTS[name].schema).parquet(literal(transaction.directory(name)))

@@ -2,7 +2,8 @@
 
 A commit writes new data files, then new manifests, each synced, and at last renames a new catalog over the
 old one. That rename is the commit, of all tables at once and of the checkpoints with them: before it
-nothing has happened, after it everything has. Called by coterie.spark.pipeline.store.
+nothing has happened, after it everything has. The first commit of all writes a catalog of version 0 before
+its manifests: where there are manifests and no catalog, it was lost. Called by coterie.spark.pipeline.store.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ __all__ = [
     "Catalog",
     "DataFile",
     "Manifest",
+    "ManifestGone",
     "load_catalog",
     "load_manifest",
     "save",
@@ -30,6 +32,10 @@ CATALOG: Final = "catalog.json"
 
 #: How catalog and manifests themselves are written; grows when an older Coterie could not read them.
 FORMAT: Final = 1
+
+
+class ManifestGone(CoterieError):
+    """A manifest is not there: commits have come since the catalog was read that named it."""
 
 
 class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,32 +77,42 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     state: dict[str, Any] = {}
 
 
-def load_catalog(root: Path) -> Catalog:
-    """The catalog of a store; an empty one if nothing was ever committed."""
+def load_catalog(root: Path) -> Catalog | None:
+    """The catalog of a store; None if there is none."""
     path = root / CATALOG
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        return Catalog()
+        return None
     except OSError as error:
         raise CoterieError(f"{path} cannot be read: {error.strerror}") from None
     try:
         # The format first, alone: what else stands in a newer file is not ours to judge.
-        written = msgspec.json.decode(content).get("format")
+        found = msgspec.json.decode(content)
+        written = found.get("format")
         if isinstance(written, int) and written > FORMAT:
             raise CoterieError(
                 f"{path} was written by a newer Coterie (format {written}, this one knows"
                 f" {FORMAT}); update Coterie or choose another --out"
             )
+        if "version" not in found:  # without it, a catalog of nothing or of somebody else would do
+            raise msgspec.ValidationError("it has no version")
         return msgspec.json.decode(content, type=Catalog)
     except (msgspec.DecodeError, AttributeError) as error:
-        raise CoterieError(f"{path} is damaged: {error}; choose another --out") from None
+        raise CoterieError(
+            f"{path} is damaged: {error}; bring it back from a copy, or choose another --out"
+        ) from None
 
 
 def load_manifest(root: Path, where: str) -> Manifest:
     path = root / where
     try:
         return msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except FileNotFoundError:
+        raise ManifestGone(
+            f"{path} is gone, though the catalog names it; bring it back from a copy,"
+            " or choose another --out"
+        ) from None
     except OSError as error:
         raise CoterieError(f"{path} cannot be read: {error.strerror}") from None
     except msgspec.DecodeError as error:

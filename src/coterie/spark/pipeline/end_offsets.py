@@ -22,6 +22,8 @@ from coterie.spark.pipeline.versions import check_version
 __all__ = ["import_end_offsets", "write_days"]
 
 _STEP = "end_offsets"
+#: Without these a row says nothing.
+_NEVER_NULL = ("taken_at", "topic", "partition", "log_end")
 
 
 def import_end_offsets(store: TableStore, segments: Path) -> int:
@@ -49,10 +51,14 @@ def _digest(path: Path) -> str:
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:
     try:
-        return pq.read_table(path, columns=schema.names).cast(schema)
+        rows = pq.read_table(path, columns=schema.names).cast(schema)
     except (OSError, pa.ArrowException, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise CoterieError(f"{path} is no history of end offsets: {reason}") from None
+    for name in _NEVER_NULL:
+        if rows[name].null_count:
+            raise CoterieError(f"{path} is no history of end offsets: a row has no {name}")
+    return rows
 
 
 def write_days(directory: Path, rows: pa.Table, name: str) -> None:

@@ -25,6 +25,7 @@ from coterie.spark.pipeline.versions import check_mart, check_version
 
 __all__ = [
     "append_raw",
+    "literal",
     "must_be_shared",
     "read_table",
     "register_views",
@@ -36,6 +37,11 @@ __all__ = [
 def spark_schema(schema: pa.Schema) -> StructType:
     """An Arrow schema in Spark's words."""
     return from_arrow_schema(schema)
+
+
+def literal(path: Path | str) -> str:
+    """A path that Spark is to read: its signs stand for themselves, and are no pattern of Hadoop's."""
+    return re.sub(r"([\\\[\]{}*?])", r"\\\1", str(path))
 
 
 def must_be_shared(spark: SparkSession, root: Path) -> None:
@@ -106,7 +112,7 @@ def _written_schema(transaction: Transaction, name: str) -> pa.Schema:
 def read_table(spark: SparkSession, store: TableStore, name: str) -> DataFrame:
     """A table as it was last committed; a raw table that was never written is empty."""
     table = RAW.get(name)
-    paths = store.paths(name)
+    paths = [literal(path) for path in store.paths(name)]
     if table is None:
         check_mart(store, name)
         return spark.read.schema(MARTS[name].schema).parquet(*paths)

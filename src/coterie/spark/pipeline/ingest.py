@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
 from coterie.errors import CoterieError
-from coterie.spark.pipeline.frames import append_raw, must_be_shared, spark_schema
-from coterie.spark.pipeline.origin import Bounds, Origin
+from coterie.spark.pipeline.frames import append_raw, literal, must_be_shared, spark_schema
+from coterie.spark.pipeline.origin import Bounds, Origin, check_cluster
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.reading import BESIDE, read_commits
 from coterie.spark.pipeline.store import TableStore, Transaction
@@ -46,41 +46,53 @@ class Ingested:
     waiting: Mapping[int, int] = field(default_factory=dict)
     #: Partitions that could not be read, and why; the next ingest begins where they were left.
     failures: Mapping[int, str] = field(default_factory=dict)
+    #: Partitions whose log begins behind where the last ingest ended: the first offset missed, and the next.
+    lost: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
 def ingest(
-    spark: SparkSession, store: TableStore, origin: Origin, progress: Progress | None = None
+    spark: SparkSession,
+    store: TableStore,
+    origin: Origin,
+    progress: Progress | None = None,
+    *,
+    strict: bool = False,
 ) -> Ingested:
-    """Read what is new in the log."""
+    """Read what is new in the log. With `strict`, all of it or nothing."""
     progress = progress or Progress(quiet=True)
     with store.write() as transaction:
         for table in LOG_TABLES:
             check_version(store, table)
         with progress.step("Looking where the log ends"):
             bounds = origin.bounds()
-            ranges = _new_ranges(store, origin, bounds)
+            check_cluster(store, origin.identity)
+            ranges = _new_ranges(store, bounds)
+        lost = _lost(store, ranges)
+        if strict and (bounds.failures or lost):
+            _refuse(bounds.failures, lost)
         if not ranges:
-            return Ingested(failures=bounds.failures)
+            return Ingested(failures=bounds.failures, waiting=bounds.waiting)
         must_be_shared(spark, store.root)
         asked = dict(ranges)
         with progress.step("Reading the log"):
             rows = _read_log(spark, transaction, origin, ranges)
-        waiting = {each: end for each, (_, end) in ranges.items() if end < asked[each][1]}
-        transaction.remember(_STEP, _checkpoint(store, origin, ranges))
+        held = {each: end for each, (_, end) in ranges.items() if end < asked[each][1]}
+        transaction.remember(_STEP, _checkpoint(store, origin, bounds, ranges))
         with progress.step("Committing"):
             transaction.commit()
     records = sum(end - start for start, end in ranges.values())
-    return Ingested(rows, len(ranges), records, waiting, bounds.failures)
+    waiting = {**bounds.waiting, **held}
+    return Ingested(rows, len(ranges), records, waiting, bounds.failures, lost)
 
 
-def _new_ranges(store: TableStore, origin: Origin, bounds: Bounds) -> Ranges:
+def _new_ranges(store: TableStore, bounds: Bounds) -> Ranges:
     """What the log has beyond the last ingest; refused if it cannot be the same log."""
     known = store.state(_STEP)
-    source = known.get("source")
-    if source is not None and source != origin.identity:
+    topic_id = known.get("topic_id")
+    if bounds.topic_id is not None and topic_id not in {None, bounds.topic_id}:
         raise CoterieError(
-            f"{store.root} holds the log of {source}, this is {origin.identity};"
-            " choose another --out for it"
+            f"{store.root} holds the log of a topic with the id {topic_id}, this one has"
+            f" {bounds.topic_id}: it was made anew; choose another --out for it"
         )
     done: Mapping[str, int] = known.get("offsets", {})
     ranges = {}
@@ -98,10 +110,34 @@ def _new_ranges(store: TableStore, origin: Origin, bounds: Bounds) -> Ranges:
     return ranges
 
 
-def _checkpoint(store: TableStore, origin: Origin, ranges: Ranges) -> dict[str, Any]:
-    offsets = dict(store.state(_STEP).get("offsets", {}))
+def _lost(store: TableStore, ranges: Ranges) -> dict[int, tuple[int, int]]:
+    """What was deleted before anybody read it: compaction never moves the beginning of a log."""
+    done: Mapping[str, int] = store.state(_STEP).get("offsets", {})
+    return {
+        partition: (int(done[str(partition)]), start)
+        for partition, (start, _) in ranges.items()
+        if int(done.get(str(partition), start)) < start
+    }
+
+
+def _refuse(failures: Mapping[int, str], lost: Mapping[int, tuple[int, int]]) -> NoReturn:
+    """Say why nothing was read at all."""
+    sentences = [f"partition {each} could not be asked: {why}" for each, why in failures.items()]
+    sentences += [
+        f"offsets {first} to {behind - 1} of partition {each} were deleted before they were read"
+        for each, (first, behind) in lost.items()
+    ]
+    raise CoterieError(f"the log is not whole, and nothing was read: {'; '.join(sentences)}")
+
+
+def _checkpoint(
+    store: TableStore, origin: Origin, bounds: Bounds, ranges: Ranges
+) -> dict[str, Any]:
+    known = store.state(_STEP)
+    offsets = dict(known.get("offsets", {}))
     offsets.update({str(partition): end for partition, (_, end) in ranges.items()})
-    return {"source": origin.identity, "offsets": offsets}
+    topic_id = bounds.topic_id or known.get("topic_id")
+    return {"source": origin.identity, "topic_id": topic_id, "offsets": offsets}
 
 
 def _read_log(
@@ -141,7 +177,7 @@ def _read_once(
 
 def _read_beside(spark: SparkSession, table: RawTable, beside: Path) -> DataFrame | None:
     """What tasks have written while they read commits; None if there was nothing."""
-    paths = [str(path) for path in (beside / table.name).glob("*.parquet")]
+    paths = [literal(path) for path in (beside / table.name).glob("*.parquet")]
     return spark.read.schema(spark_schema(table.schema)).parquet(*paths) if paths else None
 
 

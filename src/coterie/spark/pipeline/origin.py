@@ -1,7 +1,7 @@
 """Where the log comes from: a running cluster, or a directory of segment files.
 
-An origin knows who it is (so that logs of two clusters never meet in one table), how far its log goes, and
-what reads a part of it.
+An origin knows who it is, how far its log goes, and what reads a part of it. Logs of two clusters never meet
+in one directory, nor do two topics that had the same name one after the other.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from coterie.client.results import TopicPartition
 from coterie.datasets.cluster import ClusterSource
 from coterie.datasets.log import LogSource, SegmentSource
 from coterie.errors import CoterieError, UnknownTopicOrPartition
+from coterie.spark.pipeline.store import TableStore
 
-__all__ = ["Bounds", "ClusterOrigin", "Origin", "SegmentOrigin"]
+__all__ = ["Bounds", "ClusterOrigin", "Origin", "SegmentOrigin", "check_cluster"]
 
 _TOPIC = "__consumer_offsets"
 #: Nobody waits longer only to know how much there is.
@@ -32,11 +33,26 @@ class Bounds:
     partitions: Mapping[int, tuple[int, int]]
     #: Partitions that could not be asked, and why.
     failures: Mapping[int, str] = field(default_factory=dict)
+    #: Partitions with a transaction that has not ended, and the offset that waits for it, as far as is known.
+    waiting: Mapping[int, int] = field(default_factory=dict)
+    #: A topic that is made anew has another one; None if nobody knows.
+    topic_id: str | None = None
 
     @property
     def records(self) -> int:
         """How many there are at most: a log that was compacted has fewer."""
         return sum(end - start for start, end in self.partitions.values())
+
+
+def check_cluster(store: TableStore, cluster: str) -> None:
+    """Raise if the tables are of another one: groups of two clusters may have the same names."""
+    for step, key in (("snapshots", "cluster"), ("log", "source")):
+        known = store.state(step).get(key, cluster)
+        if known != cluster:
+            raise CoterieError(
+                f"{store.root} holds the groups of {known}, this is {cluster};"
+                " choose another --out for it"
+            )
 
 
 class Origin(Protocol):
@@ -64,14 +80,15 @@ class SegmentOrigin:
         return _cluster_of(self.root) or "segment files"
 
     def bounds(self) -> Bounds:
-        return Bounds(self.source.bounds())
+        source = self.source
+        return Bounds(source.bounds(), topic_id=_topic_of(source))
 
     def records(self) -> int:
         """How many its log has at most."""
         return self.bounds().records
 
     @property
-    def source(self) -> LogSource:
+    def source(self) -> SegmentSource:
         return SegmentSource.at(str(self.root))
 
 
@@ -85,11 +102,27 @@ def _cluster_of(root: Path) -> str | None:
     return None
 
 
+def _topic_of(source: SegmentSource) -> str | None:
+    """The id in the partition.metadata beside the segments, if the copy has one."""
+    directories = {
+        Path(file.path).parent for each in source.partitions.values() for file in each.files
+    }
+    for directory in sorted(directories):
+        path = directory / "partition.metadata"
+        if path.is_file():
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+            for name, _, value in (line.partition(":") for line in lines):
+                if name.strip() == "topic_id" and value.strip():
+                    return value.strip()
+    return None
+
+
 @dataclass(frozen=True)
 class ClusterOrigin:
     """A running cluster, by the settings of a client."""
 
-    properties: Mapping[str, str]
+    #: Not shown: there may be secrets among them.
+    properties: Mapping[str, str] = field(repr=False)
     _known: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -116,11 +149,12 @@ class ClusterOrigin:
             described = admin.describe_topics([_TOPIC], timeout=timeout)
             if isinstance(described.errors.get(_TOPIC), UnknownTopicOrPartition):
                 return Bounds({})
-            known = described.unwrap()[_TOPIC].partitions
-            partitions = [TopicPartition(_TOPIC, each.partition) for each in known]
+            topic = described.unwrap()[_TOPIC]
+            partitions = [TopicPartition(_TOPIC, each.partition) for each in topic.partitions]
             ask = partial(admin.log_offsets, partitions, timeout=timeout)
             starts = ask("earliest")
             ends = ask("latest", isolation="read_committed")
+            all_ends = ask("latest")
         failures = {
             each.partition: str(error) for each, error in (starts.errors | ends.errors).items()
         }
@@ -131,7 +165,12 @@ class ClusterOrigin:
                 found[each.partition] = (starts[each].offset, ends[each].offset)
             else:
                 failures.setdefault(each.partition, unanswered or "no answer")
-        return Bounds(found, failures)
+        waiting = {
+            each.partition: ends[each].offset
+            for each in partitions
+            if each in ends and each in all_ends and ends[each].offset < all_ends[each].offset
+        }
+        return Bounds(found, failures, waiting, topic.topic_id)
 
     @property
     def source(self) -> LogSource:

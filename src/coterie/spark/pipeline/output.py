@@ -5,19 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Final
 
-__all__ = ["FORMATS", "formatted", "plain", "safe_cell"]
+from coterie.errors import InvalidArgument
 
-FORMATS: Final = ("table", "json", "csv")
+__all__ = ["formatted", "plain", "printable", "safe_cell"]
+
 #: What a spreadsheet takes for the start of a formula (OWASP's list).
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def plain(value: object) -> Any:
-    """A value as JSON has it: times in ISO 8601, everything else as it is."""
+    """A value as JSON has it: times in ISO 8601, no NaN and no infinity, everything else as it is."""
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, bytes):
@@ -26,14 +28,15 @@ def plain(value: object) -> Any:
         return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
-    if isinstance(value, int | float | str | bool) or value is None:
-        return value
-    return str(value)
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value if isinstance(value, int | float | str) else str(value)
 
 
 def formatted(names: Sequence[str], rows: Iterable[Sequence[object]], style: str) -> str:
-    """All rows in one of FORMATS."""
+    """All rows as `table`, `json` or `csv`."""
     if style == "json":
+        _must_differ(names)
         made = [dict(zip(names, map(plain, row), strict=True)) for row in rows]
         return json.dumps(made, ensure_ascii=False, indent=2)
     if style == "csv":
@@ -42,7 +45,16 @@ def formatted(names: Sequence[str], rows: Iterable[Sequence[object]], style: str
         writer.writerow(map(safe_cell, names))
         writer.writerows([safe_cell(value) for value in row] for row in rows)
         return file.getvalue().rstrip("\n")
-    return _table(names, [[_cell(value) for value in row] for row in rows])
+    return _table(names, [[printable(value) for value in row] for row in rows])
+
+
+def _must_differ(names: Sequence[str]) -> None:
+    """An object of JSON has a name once: the other column would be lost."""
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidArgument(
+                f"two columns are called {name!r}, which JSON cannot show: name one of them with AS"
+            )
 
 
 def safe_cell(value: object) -> object:
@@ -56,11 +68,13 @@ def safe_cell(value: object) -> object:
 def _text(value: object) -> str:
     if value is None:
         return ""
+    if isinstance(value, float):
+        return json.dumps(value)  # a person may see that it is no number
     made = plain(value)
     return made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
 
 
-def _cell(value: object) -> str:
+def printable(value: object) -> str:
     """Without control characters: a group's name must not move the cursor or change colours."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in _text(value))
 

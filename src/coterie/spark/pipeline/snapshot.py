@@ -17,8 +17,9 @@ from coterie.client.blocking import BlockingAdminClient
 from coterie.datasets.live import LiveQuery, LiveTask, plan_live, read_task
 from coterie.errors import CoterieError
 from coterie.spark.pipeline.end_offsets import write_days
+from coterie.spark.pipeline.origin import check_cluster
 from coterie.spark.pipeline.progress import Progress
-from coterie.spark.pipeline.store import TableStore, new_run_id
+from coterie.spark.pipeline.store import TableStore, is_run_id, new_run_id
 from coterie.spark.pipeline.tables import SNAPSHOT_TABLES, RawTable
 from coterie.spark.pipeline.versions import check_version
 
@@ -49,13 +50,15 @@ def snapshot(
 ) -> Snapshot:
     """Ask for everything, and keep it. With `strict`, an answer that is not whole is not kept."""
     progress = progress or Progress(quiet=True)
+    if snapshot_id is not None:
+        _check_id(snapshot_id)
     name = snapshot_id or new_run_id()
     with store.write() as transaction:
         known: Mapping[str, str] = store.state(_STEP).get("taken", {})
         with AdminClient.connect(dict(properties)) as admin:
             admin.brokers()
             cluster = f"cluster {admin.cluster_id or 'without an id'}"
-            _check_cluster(store, cluster)
+            check_cluster(store, cluster)
             if name in known:
                 return Snapshot(name, datetime.fromisoformat(known[name]), is_new=False)
             taken_at = datetime.now(UTC)
@@ -72,20 +75,20 @@ def snapshot(
             rows[table.name] = transaction.append(table.name, table.schema, table.version)
         # Only names that somebody chose can come again.
         taken = {**known, name: taken_at.isoformat()} if snapshot_id else known
-        transaction.remember(_STEP, {"cluster": cluster, "taken": dict(taken)})
+        state = {"cluster": cluster, "taken": dict(taken), "newest_groups": rows["groups"]}
+        transaction.remember(_STEP, state)
         transaction.commit()
     return Snapshot(name, taken_at, is_new=True, rows=rows, errors=errors)
 
 
-def _check_cluster(store: TableStore, cluster: str) -> None:
-    """Groups of two clusters may have the same names: they never share tables."""
-    for step, key in ((_STEP, "cluster"), ("log", "source")):
-        known = store.state(step).get(key, cluster)
-        if known != cluster:
-            raise CoterieError(
-                f"{store.root} holds the groups of {known}, this is {cluster};"
-                " choose another --out for it"
-            )
+def _check_id(chosen: str) -> None:
+    if not chosen.strip():
+        raise CoterieError("--snapshot-id is empty; name it, or leave the option out")
+    if is_run_id(chosen):
+        raise CoterieError(
+            f"--snapshot-id {chosen} looks like an id that was not chosen; choose another one,"
+            " such as the name of the job"
+        )
 
 
 def _ask_all(

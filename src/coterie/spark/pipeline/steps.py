@@ -19,6 +19,7 @@ from coterie.errors import CoterieError
 from coterie.spark.pipeline.compaction import compact
 from coterie.spark.pipeline.end_offsets import import_end_offsets
 from coterie.spark.pipeline.origin import ClusterOrigin, SegmentOrigin
+from coterie.spark.pipeline.output import printable
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.session import Starting, pipeline_session
 from coterie.spark.pipeline.settings import raw_rows
@@ -27,6 +28,8 @@ from coterie.spark.pipeline.store import TableStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from coterie.spark.pipeline.ingest import Ingested
 
 __all__ = ["Steps"]
 
@@ -80,6 +83,7 @@ class Steps:
         if self._spark is None:
             session = pipeline_session(self.progress, self.start_spark())
             self._spark = self._stack.enter_context(session)
+            self.store.refresh()  # others may have committed meanwhile
         return self._spark
 
     def snapshot(self, properties: Mapping[str, str], snapshot_id: str | None) -> None:
@@ -99,28 +103,23 @@ class Steps:
         click.echo(f"snapshot {taken.snapshot_id}: {counts or 'no groups'}")
 
     def ingest(self, source: Source) -> None:
+        if isinstance(source, Path) and source.absolute() == self.store.root:
+            raise CoterieError(
+                f"--out and --segments are both {source}; choose another --out: tables are no part"
+                " of a log"
+            )
         self.start_spark(source)
-        if isinstance(source, Path):
-            samples = import_end_offsets(self.store, source)
-            if samples:
-                click.echo(f"end offsets: {samples:,} samples")
         spark = self.spark
         from coterie.spark.pipeline.ingest import ingest  # noqa: PLC0415  (needs Spark)
 
-        done = ingest(spark, self.store, _origin(source), self.progress)
-        for partition, reason in done.failures.items():
-            _warn(
-                f"partition {partition} of the log could not be read, and is read next time: {reason}"
-            )
-        if done.failures and self._strict:
-            raise CoterieError(f"{len(done.failures)} partitions of the log could not be read")
-        for partition, offset in done.waiting.items():
-            _warn(f"partition {partition} waits at offset {offset} for the end of a transaction")
-        if not done.records:
-            click.echo("log: nothing new")
-            return
+        done = ingest(spark, self.store, _origin(source), self.progress, strict=self._strict)
+        _tell_gaps(done)
         counts = ", ".join(f"{rows:,} {name.replace('_', ' ')}" for name, rows in done.rows.items())
-        click.echo(f"log: {counts}")
+        click.echo(f"log: {counts if done.records else 'nothing new'}")
+        # After the log, which is refused if it is another one.
+        samples = import_end_offsets(self.store, source) if isinstance(source, Path) else 0
+        if samples:
+            click.echo(f"end offsets: {samples:,} samples")
 
     def build(self) -> None:
         self.store.must_exist()
@@ -175,5 +174,21 @@ def _origin(source: Source) -> SegmentOrigin | ClusterOrigin:
     return SegmentOrigin(source) if isinstance(source, Path) else ClusterOrigin(source)
 
 
+def _tell_gaps(done: Ingested) -> None:
+    """What of the log is not in the tables, and whether it will be."""
+    for partition, reason in done.failures.items():
+        _warn(
+            f"partition {partition} of the log could not be read, and is read next time: {reason}"
+        )
+    for partition, (first, behind) in done.lost.items():
+        _warn(
+            f"offsets {first} to {behind - 1} of partition {partition} were deleted before they were"
+            " read, and are lost; ingest more often"
+        )
+    for partition, offset in done.waiting.items():
+        _warn(f"partition {partition} waits at offset {offset} for the end of a transaction")
+
+
 def _warn(sentence: str) -> None:
-    click.echo(f"Warning: {sentence}", err=True)
+    # Names of groups come from anyone who can connect to the cluster.
+    click.echo(f"Warning: {printable(sentence)}", err=True)

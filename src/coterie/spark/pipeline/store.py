@@ -5,7 +5,8 @@
     OUT/<table>/<run id>/[day=.../]*.parquet
 
 One writer at a time holds the lock; readers need none. A run that was killed leaves files that no manifest
-names: nobody reads them, and the next writer removes them. Nothing here knows Spark.
+names: nobody reads them, and the next writer removes them. It removes what has a name that the store gives,
+in directories of tables, and nothing else: people keep files of their own here. Nothing here knows Spark.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,24 +28,52 @@ import pyarrow.parquet as pq
 
 from coterie.errors import CoterieError
 from coterie.spark.pipeline.catalog import (
+    CATALOG,
     Catalog,
     DataFile,
     Manifest,
+    ManifestGone,
     load_catalog,
     load_manifest,
     save,
     sync,
 )
+from coterie.spark.pipeline.tables import RAW
 
-__all__ = ["TableStore", "Transaction", "lock_of", "new_run_id"]
+__all__ = ["OWN_DIRECTORIES", "TableStore", "Transaction", "is_run_id", "lock_of", "new_run_id"]
 
 _LOCK: Final = ".lock"
 _DAY: Final = re.compile(r"day=(\d{4}-\d{2}-\d{2})")
+_RUN: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
+_MANIFEST: Final = re.compile(r"manifest-\d{8,}\.json")
+_MANIFEST_NOT_WHOLE: Final = re.compile(r"\.manifest-\d{8,}\.json\.new")
+#: Where runs write, also before a catalog names it: raw tables, marts (by name, for their own module would
+#: load Spark), and what tasks put beside the tables.
+OWN_DIRECTORIES: Final = frozenset(
+    {
+        *RAW,
+        "commit_rates",
+        "group_summary",
+        "health",
+        "lag",
+        "lag_history",
+        "offset_resets",
+        "rebalances",
+        "stale_groups",
+        "topic_subscribers",
+        ".beside",
+    }
+)
 
 
 def new_run_id() -> str:
     """Names that sort by time and never meet."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+
+
+def is_run_id(name: str) -> bool:
+    """Whether a name is of that form."""
+    return _RUN.fullmatch(name) is not None
 
 
 def lock_of(root: Path) -> Path:
@@ -57,12 +86,41 @@ class TableStore:
 
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root).absolute()
-        self.catalog = load_catalog(self.root)
+        self.catalog = Catalog()
+        #: All that the catalog names: what is read later, later commits may have removed.
         self._manifests: dict[str, Manifest] = {}
+        self.refresh()
 
     def refresh(self) -> None:
         """See what has been committed since."""
-        self.catalog = load_catalog(self.root)
+        try:
+            self._read()
+        except ManifestGone:  # two commits came after the catalog had been read
+            self._read()
+
+    def _read(self) -> None:
+        catalog = self._find_catalog()
+        self._manifests = {where: self._load(where) for where in catalog.tables.values()}
+        self.catalog = catalog
+
+    def _find_catalog(self) -> Catalog:
+        """The catalog; an empty one if nothing was ever committed, and an error if it was lost."""
+        found = load_catalog(self.root)
+        if found is not None:
+            return found
+        manifests = [
+            entry
+            for table in sorted(OWN_DIRECTORIES)
+            for entry in _entries(self.root / table)
+            if _MANIFEST.fullmatch(entry.name)
+        ]
+        found = load_catalog(self.root)  # a first commit may have come meanwhile
+        if found is None and manifests:
+            raise CoterieError(
+                f"{self.root / CATALOG} is gone, but {manifests[0]} shows that there were tables;"
+                " bring the catalog back from a copy, or choose another --out"
+            )
+        return found or Catalog()
 
     @property
     def tables(self) -> list[str]:
@@ -78,7 +136,7 @@ class TableStore:
     def manifest(self, table: str) -> Manifest | None:
         """The version of a table that counts; None if it was never written."""
         where = self.catalog.tables.get(table)
-        return None if where is None else self._load(where)
+        return None if where is None else self._manifests[where]
 
     def state(self, step: str) -> Mapping[str, Any]:
         """What a step remembered at its last commit."""
@@ -93,9 +151,8 @@ class TableStore:
         return [str(self.root / table / file.path) for file in manifest.files]
 
     def _load(self, where: str) -> Manifest:
-        if where not in self._manifests:
-            self._manifests[where] = load_manifest(self.root, where)
-        return self._manifests[where]
+        known = self._manifests.get(where)
+        return load_manifest(self.root, where) if known is None else known
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
@@ -138,28 +195,33 @@ class TableStore:
             for file in manifest.files
         }
         runs = {path.relative_to(self.root).parts[:2] for path in files}
-        for table in (each for each in self.root.iterdir() if _is_table(each)):
-            for entry in table.iterdir():
-                if entry.is_dir() and (table.name, entry.name) not in runs:
+        for table in OWN_DIRECTORIES | self.catalog.tables.keys() | self.catalog.previous.keys():
+            for entry in _entries(self.root / table):
+                if is_run_id(entry.name) and (table, entry.name) not in runs:
                     shutil.rmtree(entry, ignore_errors=True)
-                elif entry.is_file() and f"{table.name}/{entry.name}" not in named:
-                    entry.unlink(missing_ok=True)
+                elif _is_manifest(entry.name) and f"{table}/{entry.name}" not in named:
+                    with suppress(OSError):
+                        entry.unlink()
         self._remove_files_of_kept_runs(runs, files)
 
     def _remove_files_of_kept_runs(self, runs: set[tuple[str, ...]], files: set[Path]) -> None:
         for run in runs:
-            for file in self.root.joinpath(*run).rglob("*"):
-                if file.is_file() and file not in files:
+            for file in self.root.joinpath(*run).rglob("*.parquet"):
+                if file not in files:
                     file.unlink(missing_ok=True)
 
 
-def _is_table(path: Path) -> bool:
-    """Whether a directory is one of ours; whatever else a user keeps here is not touched."""
-    return path.is_dir() and any(
-        entry.name.startswith(("manifest-", ".manifest-"))
-        or re.fullmatch(r"\d{8}T\d{6}-[0-9a-f]{8}", entry.name)
-        for entry in path.iterdir()
-    )
+def _is_manifest(name: str) -> bool:
+    """Whether it is a manifest, or one that a killed run has begun."""
+    return bool(_MANIFEST.fullmatch(name) or _MANIFEST_NOT_WHOLE.fullmatch(name))
+
+
+def _entries(directory: Path) -> list[Path]:
+    """What is in a directory; nothing if it is not there, or not ours to look into."""
+    try:
+        return sorted(directory.iterdir())
+    except OSError:
+        return []
 
 
 @dataclass
@@ -207,6 +269,8 @@ class Transaction:
         root, catalog = self.store.root, self.store.catalog
         version = catalog.version + 1
         tables = dict(catalog.tables)
+        if not catalog.version:  # manifests without a catalog would be those of a lost one
+            save(root / CATALOG, catalog)
         for table, manifest in self._manifests.items():
             where = f"{table}/manifest-{version:08}.json"
             (root / table).mkdir(parents=True, exist_ok=True)
@@ -220,7 +284,7 @@ class Transaction:
             previous=catalog.tables,
             state={**catalog.state, **self._state},
         )
-        save(root / "catalog.json", new)
+        save(root / CATALOG, new)
         self.store.refresh()
 
     def _put(self, table: str, columns: pa.Schema, version: int, kept: tuple[DataFile, ...]) -> int:
