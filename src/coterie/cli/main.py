@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -13,7 +16,7 @@ from coterie.cli.options import connected
 from coterie.cli.terminal import NobodyReads, flush, note, shown
 from coterie.errors import CoterieError
 
-__all__ = ["cli", "main"]
+__all__ = ["cli", "main", "run"]
 
 _INTERRUPTED = 130  # as a shell reports SIGINT
 _NOBODY_READS = 141  # as a shell reports SIGPIPE
@@ -34,8 +37,28 @@ COMMANDS = {
 }
 
 
+@contextmanager
+def _told_as_ours() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise NobodyReads from None
+
+
+class _Commands(LateGroup):
+    """Commands may write by click, which would end the process for a closed pipe, with another code."""
+
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        with _told_as_ours():  # --help writes, too
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _told_as_ours():
+            return super().invoke(ctx)
+
+
 @click.group(
-    cls=LateGroup, places=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=_Commands, places=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.version_option(coterie.__version__, prog_name="coterie")
 @connected
@@ -48,10 +71,15 @@ def main(arguments: list[str] | None = None) -> None:
 
     Exit codes: 0 all done, 1 failed, 2 wrong usage, 3 partial, 130 interrupted, 141 nobody reads the output.
     """
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run a command; its exit code. What went wrong has been told by then."""
     code = _run(arguments)
     if code != 0:
         _drop_unwritten()
-    sys.exit(code)
+    return code
 
 
 def _run(arguments: list[str] | None) -> int:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -14,21 +15,31 @@ from coterie.simulation.simulator import simulate
 
 __all__ = ["command"]
 
+_COUNT: Final = click.IntRange(min=1)
+
 
 @click.command("simulate")
-@click.option("--groups", default=1_000, show_default=True, help="How many groups.")
+@click.option("--groups", type=_COUNT, default=1_000, show_default=True, help="How many groups.")
 @click.option("--hours", default=24.0, show_default=True, help="How long to watch them.")
 @click.option("--seed", default=1, show_default=True, help="The same seed gives the same bytes.")
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), help="A directory, new or empty."
 )
 @click.option(
-    "--partitions", default=50, show_default=True, help="Partitions of __consumer_offsets."
+    "--partitions",
+    type=_COUNT,
+    default=50,
+    show_default=True,
+    help="Partitions of __consumer_offsets.",
 )
 @click.option(
-    "--commit-interval", default=300, show_default=True, help="Seconds between a member's commits."
+    "--commit-interval",
+    type=_COUNT,
+    default=300,
+    show_default=True,
+    help="Seconds between a member's commits.",
 )
-@click.option("--workers", type=int, help="Processes; as many as there are cores by default.")
+@click.option("--workers", type=_COUNT, help="Processes; as many as there are cores by default.")
 def command(
     groups: int,
     hours: float,

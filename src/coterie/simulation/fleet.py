@@ -24,6 +24,8 @@ LEAD_IN_MS = 9 * DAY_MS
 _AREAS = ("billing", "cart", "fraud", "mail", "orders", "search", "shipping", "users", "web")
 _WORDS = ("audit", "enricher", "export", "indexer", "loader", "mirror", "relay", "scorer", "worker")
 _TOPIC_WORDS = ("changes", "clicks", "commands", "dead-letters", "events", "metrics", "payments")
+#: How many console consumers have a number of five digits, as Kafka's own tool throws them.
+_CONSOLES = 90_000
 #: Names that break careless tools: formulas, quotes, markup, separators, other scripts.
 _HOSTILE = (
     '=HYPERLINK("http://x.invalid","pay")',
@@ -141,9 +143,11 @@ class _Names:
     def name(self, kind: str, index: int) -> str:
         dice = self._dice
         if kind == "console":
-            number = (index * 7919 + dice.randint(0, 6)) % 90_000
+            number = (index * 7919 + dice.randint(0, 6)) % _CONSOLES
+            if len(self._consoles) >= _CONSOLES:  # all numbers of five digits are taken
+                number = len(self._consoles)
             while number in self._consoles:  # two groups of one name would be one group
-                number = (number + 1) % 90_000
+                number = (number + 1) % _CONSOLES
             self._consoles.add(number)
             return f"console-consumer-{10_000 + number}"
         if kind == "ephemeral":

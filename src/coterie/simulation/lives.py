@@ -1,7 +1,7 @@
 """What kinds of groups live through: deploys, crashes, storms, slow days, death.
 
 Each kind has a function that throws the dice for one group and returns its events, in epoch ms. How an
-event plays out, member by member, is for coterie.simulation.run.
+event plays out, member by member, is for coterie.simulation.story.
 """
 
 from __future__ import annotations

@@ -7,21 +7,25 @@ bytes are the same however many there are. A directory appears whole or not at a
 from __future__ import annotations
 
 import multiprocessing
-import shutil
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coterie.errors import InvalidArgument
+from coterie.datasets.times import LAST_MS
+from coterie.errors import CoterieError, InvalidArgument
 from coterie.simulation.chronicle import iso
+from coterie.simulation.destination import whole_or_nothing
 from coterie.simulation.end_offsets import write_end_offsets
 from coterie.simulation.fleet import Fleet, plan_fleet
 from coterie.simulation.story import Story
 from coterie.simulation.writing import (
     groups_by_partition,
     offsets_directory,
+    write_identity,
     write_lines,
     write_segments,
 )
@@ -32,6 +36,7 @@ __all__ = ["START_MS", "Simulated", "simulate"]
 START_MS = 1_772_409_600_000
 _COMMIT_EVERY_MS = 300_000
 _SECOND_MS = 1_000
+_HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,40 +80,32 @@ def simulate(
     """Simulate a fleet into `directory`, which must not exist or be empty."""
     if min(groups, partitions, workers) < 1:
         raise InvalidArgument("a simulation needs one group, one partition and one worker at least")
-    if hours < 1 or commit_every_ms < _SECOND_MS:
-        raise InvalidArgument("a simulation lasts an hour and commits every second at most")
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+    if not 1 <= hours <= (LAST_MS - start_ms) / _HOUR_MS:  # nor is that so for a NaN
         raise InvalidArgument(
-            f"{directory} is there already: name a directory that is new or empty"
+            f"a simulation cannot last {hours:g} hours: one at least, and its end is before the year 10000"
         )
-    fleet = plan_fleet(
-        groups=groups,
-        hours=hours,
-        seed=seed,
-        start_ms=start_ms,
-        partitions=partitions,
-        commit_every_ms=commit_every_ms,
-    )
-    building = directory.with_name(f".{directory.name}.building")
-    shutil.rmtree(building, ignore_errors=True)
-    building.mkdir(parents=True)
-    try:
+    if commit_every_ms < _SECOND_MS:
+        raise InvalidArgument("a simulation commits every second at most")
+    with whole_or_nothing(directory) as building:
+        fleet = plan_fleet(
+            groups=groups,
+            hours=hours,
+            seed=seed,
+            start_ms=start_ms,
+            partitions=partitions,
+            commit_every_ms=commit_every_ms,
+        )
+        # All that decides the bytes: another fleet is another cluster, the same one again is the same.
+        arguments = (seed, groups, fleet.start_ms, fleet.end_ms, partitions, commit_every_ms)
+        write_identity(building, "/".join(map(str, arguments)))
         done = _write(building, fleet, workers, progress)
-        if directory.exists():
-            directory.rmdir()
-        building.rename(directory)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
     return Simulated(directory, **done)
 
 
 def _write(
     root: Path, fleet: Fleet, workers: int, progress: Callable[[int], None]
 ) -> dict[str, int]:
-    truths: list[_Truth] = []
-    for truth in _play_all(root, fleet, workers):
-        truths.append(truth)
-        progress(len(truth.groups))
+    truths = _play_all(root, fleet, workers, progress)
     truth_directory = root / "truth"
     truth_directory.mkdir()
 
@@ -144,22 +141,36 @@ def _write(
     }
 
 
-def _play_all(root: Path, fleet: Fleet, workers: int) -> Iterator[_Truth]:
-    """The partitions, in order."""
+def _play_all(
+    root: Path, fleet: Fleet, workers: int, progress: Callable[[int], None]
+) -> list[_Truth]:
+    """The partitions, in order. Nobody writes any more when it ends, however it does."""
     members = groups_by_partition(fleet)
+
+    def told(truth: _Truth) -> _Truth:
+        progress(len(truth.groups))
+        return truth
+
     if workers == 1:
-        for partition, numbers in members.items():
-            yield _play_partition(root, fleet, partition, numbers)
-        return
+        return [told(_play_partition(root, fleet, *each)) for each in members.items()]
     # Not fork: the caller may have threads.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        futures = [
-            pool.submit(_play_partition, root, fleet, partition, numbers)
-            for partition, numbers in members.items()
-        ]
-        for future in futures:
-            yield future.result()
+    pool = ProcessPoolExecutor(workers, context, initializer=_end_when_interrupted)
+    try:
+        futures = [pool.submit(_play_partition, root, fleet, *each) for each in members.items()]
+        return [told(future.result()) for future in futures]
+    except BrokenProcessPool:
+        raise CoterieError(
+            "a process of the simulation was ended from outside, perhaps for want of memory:"
+            " take fewer --workers, or fewer --groups"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _end_when_interrupted() -> None:
+    """Ctrl-C reaches all processes: those that work for us end at once, and only we have something to say."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _play_partition(root: Path, fleet: Fleet, partition: int, numbers: list[int]) -> _Truth:

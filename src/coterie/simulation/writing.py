@@ -1,11 +1,13 @@
 """What a simulation leaves on disk: segments, and the truth as lines of JSON.
 
-Segments lie as a broker has them, `__consumer_offsets-N/<base offset>.log`, so that anything which reads a
-broker's disk can read them.
+Segments lie as a broker has them, `__consumer_offsets-N/<base offset>.log` below a `meta.properties`, so that
+anything which reads a broker's disk can read them.
 """
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,10 +15,17 @@ from typing import Any
 
 from coterie.coordinator.partitioner import partition_for
 from coterie.protocol.records import assign_offsets
+from coterie.protocol.types import Uuid
 from coterie.simulation.fleet import Fleet
 from coterie.simulation.stage import Written
 
-__all__ = ["groups_by_partition", "offsets_directory", "write_lines", "write_segments"]
+__all__ = [
+    "groups_by_partition",
+    "offsets_directory",
+    "write_identity",
+    "write_lines",
+    "write_segments",
+]
 
 #: offsets.topic.segment.bytes
 _SEGMENT_BYTES = 100 * 1024 * 1024
@@ -26,9 +35,21 @@ def offsets_directory(root: Path, partition: int) -> Path:
     return root / f"__consumer_offsets-{partition}"
 
 
+def write_identity(root: Path, seed: str) -> None:
+    """Which cluster's log this is, as a broker says it: logs of two clusters are never taken for one."""
+    text = f"version=1\ncluster.id={_cluster_id(seed)}\nnode.id=0\n"
+    (root / "meta.properties").write_text(text, encoding="ascii", newline="\n")
+
+
+def _cluster_id(seed: str) -> Uuid:
+    """Like Kafka's own, it never begins with a hyphen: commands would take it for an option."""
+    digests = (hashlib.sha256(f"{seed}/{n}".encode()).digest() for n in itertools.count())
+    return next(found for each in digests if not str(found := Uuid(each[:16])).startswith("-"))
+
+
 def write_segments(directory: Path, batches: Iterable[Written], moves: list[int]) -> int:
     """The log of one partition, in the order of time; every move begins a leader epoch. Records written."""
-    directory.mkdir(parents=True)
+    directory.mkdir()
     offset = size = 0
     data = bytearray()
     base = 0

@@ -6,6 +6,8 @@ in coterie.spark.pipeline; here are their options and their last words.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -25,7 +27,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)
+_TIME: Final = re.compile(r"0*([0-9]+)([smhdw])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+#: A hundred years: so far back from any day that a table can have, there is still a date.
+_MOST_DAYS: Final = 36_500
 
 _out = click.option("--out", required=True, type=_DIRECTORY, metavar="DIR", help="The tables.")
 _verbose = click.option("-v", "--verbose", is_flag=True, help="Show what Spark logs.")
@@ -55,6 +60,14 @@ def _checked(check: Callable[[str], str]) -> Callable[..., str | None]:
     return checked
 
 
+def _own_memory(text: str) -> str:
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # the driver runs already
+        raise InvalidArgument(
+            "spark-submit has started the driver: give it --driver-memory instead"
+        )
+    return check_memory(text)
+
+
 _spark_options = _options(
     click.option(
         "--master",
@@ -65,7 +78,7 @@ _spark_options = _options(
     click.option(
         "--driver-memory",
         metavar="SIZE",
-        callback=_checked(check_memory),
+        callback=_checked(_own_memory),
         help="Memory of Spark's driver, such as 4g.",
     ),
     _verbose,
@@ -225,20 +238,26 @@ def _source(
 ) -> Path | dict[str, str]:
     """A directory of segment files, or the settings of a client."""
     if segments is None:
-        return _properties(server, config)
+        return _properties(server, config, "--bootstrap-server HOST:PORT, or --segments DIR")
     if server is not None:
         raise click.UsageError("--bootstrap-server and --segments exclude each other")
+    if config is not None:
+        raise click.UsageError(
+            "--command-config is for a cluster, and --segments needs none: leave one of them out"
+        )
     return segments
 
 
-def _properties(server: str | None, config: Path | None) -> dict[str, str]:
+def _properties(
+    server: str | None, config: Path | None, where: str = "--bootstrap-server HOST:PORT"
+) -> dict[str, str]:
     from coterie.client.settings import read_properties  # noqa: PLC0415
 
     found = {} if config is None else {n: str(v) for n, v in read_properties(config).items()}
     if server is not None:
         found["bootstrap.servers"] = server
     if "bootstrap.servers" not in found:
-        raise click.UsageError("say where: --bootstrap-server HOST:PORT, or --segments DIR")
+        raise click.UsageError(f"say where: {where}")
     return found
 
 
@@ -253,7 +272,13 @@ def _bound(parameters: tuple[str, ...]) -> dict[str, str]:
 
 
 def _time(option: str, text: str) -> timedelta:
-    unit = _SECONDS.get(text[-1:])
-    if unit is None or not text[:-1].isdigit():
+    found = _TIME.fullmatch(text)
+    if found is None:
         raise click.UsageError(f"{option}: {text!r} is no time; write 90d, 12w or 36h")
-    return timedelta(seconds=int(text[:-1]) * unit)
+    number, unit = found.groups()
+    most = _MOST_DAYS * _SECONDS["d"] // _SECONDS[unit]
+    if len(number) > len(str(most)) or int(number) > most:
+        raise click.UsageError(
+            f"{option}: {text} is too long; a hundred years ({most}{unit}) is the most"
+        )
+    return timedelta(seconds=int(number) * _SECONDS[unit])

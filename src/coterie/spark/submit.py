@@ -6,26 +6,17 @@ The arguments are those of `coterie pipeline`; master, memory and logs are spark
 from __future__ import annotations
 
 import sys
-
-import click
-
-from coterie.errors import CoterieError
-from coterie.spark.command import command
+from importlib import import_module
 
 __all__ = ["main"]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a step; the exit code, as `coterie` has it."""
-    try:
-        command.main(args=arguments, prog_name="coterie pipeline", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except CoterieError as error:
-        click.echo(f"Error: {error}", err=True)
-        return 1
-    return 0
+    given = sys.argv[1:] if arguments is None else arguments
+    # By its place, as `coterie` finds our commands: neither side has to be there for the other.
+    code: int = import_module("coterie.cli.main").run(["pipeline", *given])
+    return code
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,16 @@ from click.testing import CliRunner
 
 from coterie.coordinator import CoordinatorShard, GroupConfig, partition_for
 from coterie.datasets.schemas import schema
-from coterie.errors import InvalidArgument
+from coterie.errors import CoterieError, InvalidArgument
 from coterie.protocol.records import decode_batches
+from coterie.protocol.types import Uuid
 from coterie.server.group_service import replay_batch
 from coterie.simulation import Simulated, simulate
 from coterie.simulation.command import command
 from coterie.simulation.fleet import plan_fleet
 from coterie.simulation.lives import KINDS
+from coterie.simulation.writing import write_identity
+from tests.unit.cli.conftest import COTERIE
 
 PARTITIONS = 4
 
@@ -49,6 +54,42 @@ def test_a_seed_decides_every_byte_however_many_processes_work(tmp_path: Path) -
         simulate(tmp_path / name, groups=18, hours=2, seed=seed, partitions=3, workers=workers)
     assert files(tmp_path / "one") == files(tmp_path / "two")
     assert files(tmp_path / "one") != files(tmp_path / "other")
+
+
+def test_every_simulation_is_a_cluster_of_its_own(tmp_path: Path) -> None:
+    asked = {"groups": 2, "hours": 1, "seed": 1, "partitions": 1, "commit_every_ms": 300_000}
+    others = {"groups": 3, "hours": 2, "seed": 2, "partitions": 2, "commit_every_ms": 600_000}
+    kinds: list[dict[str, Any]] = [asked, asked | {"hours": 1.0}]
+    kinds += [asked | {name: value} for name, value in others.items()]
+    clusters = []
+    for number, each in enumerate(kinds):
+        simulate(tmp_path / str(number), **each)
+        said = dict(
+            line.split("=", 1)
+            for line in (tmp_path / str(number) / "meta.properties").read_text().splitlines()
+        )
+        assert said["version"] == "1"
+        clusters.append(said["cluster.id"])
+        assert len(Uuid.parse(clusters[-1])) == 16
+    assert clusters[0] == clusters[1]
+    assert len(set(clusters)) == 1 + len(others)
+
+
+def test_a_cluster_id_is_never_taken_for_an_option(tmp_path: Path) -> None:
+    for number in range(40, 90):  # one in 64 would begin with a hyphen: 41 and 87 would
+        write_identity(tmp_path, str(number))
+        assert "cluster.id=-" not in (tmp_path / "meta.properties").read_text()
+
+
+def test_console_consumers_may_be_more_than_there_are_numbers_of_five_digits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coterie.simulation.fleet._CONSOLES", 3)
+    fleet = plan_fleet(
+        groups=500, hours=1, seed=1, start_ms=0, partitions=50, commit_every_ms=60_000
+    )
+    consoles = [each.group_id for each in fleet.groups if each.kind == "console"]
+    assert len(set(consoles)) == len(consoles) > 3
 
 
 def test_no_two_groups_of_a_large_fleet_have_one_name() -> None:
@@ -152,7 +193,17 @@ def test_a_directory_with_something_in_it_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"groups": 0}, {"hours": 0.5}, {"partitions": 0}, {"commit_every_ms": 10}]
+    "wrong",
+    [
+        {"groups": 0},
+        {"hours": 0.5},
+        {"hours": float("nan")},
+        {"hours": float("inf")},
+        {"hours": 1e8},
+        {"partitions": 0},
+        {"commit_every_ms": 10},
+        {"workers": 0},
+    ],
 )
 def test_what_makes_no_fleet_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     asked: dict[str, Any] = {"groups": 1, "hours": 1, "seed": 1} | wrong
@@ -163,10 +214,10 @@ def test_what_makes_no_fleet_is_refused(tmp_path: Path, wrong: dict[str, Any]) -
 
 def test_a_run_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> int:
-        raise OSError("disk full")
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("coterie.simulation.simulator.write_end_offsets", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(CoterieError, match="sim cannot be written: No space left on device"):
         simulate(tmp_path / "sim", groups=2, hours=1, seed=1, partitions=1)
     assert not list(tmp_path.iterdir())
 
@@ -181,5 +232,37 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
         "__consumer_offsets-0",
         "__consumer_offsets-1",
         "end_offsets",
+        "meta.properties",
         "truth",
     }
+
+
+@pytest.mark.parametrize(
+    "option", [("--workers", "0"), ("--groups", "0"), ("--hours", "nan"), ("--hours", "inf")]
+)
+def test_the_command_refuses_numbers_that_mean_nothing(
+    tmp_path: Path, option: tuple[str, str]
+) -> None:
+    result = CliRunner().invoke(command, ["--out", str(tmp_path / "sim"), *option])
+    assert result.exit_code != 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_nobody_reads_what_it_wrote(tmp_path: Path) -> None:
+    """The code is that of all other commands, and the fleet is there."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    small = ["--groups", "1", "--hours", "1", "--partitions", "1", "--workers", "1"]
+    done = subprocess.run(
+        [COTERIE, "simulate", *small, "--out", "sim"],
+        cwd=tmp_path,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    os.close(writing)
+    assert done.returncode == 141
+    assert "Error" not in done.stderr
+    assert (tmp_path / "sim" / "truth").is_dir()

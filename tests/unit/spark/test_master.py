@@ -41,6 +41,25 @@ def test_what_is_no_master(text: str) -> None:
         check_master(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("spark://.x:7077", "'.x' is no name of a host"),
+        (
+            f"spark://one:7077,{'x' * 70}:7077",
+            "x' is no name of a host: between its dots are 1 to 63",
+        ),
+        ("spark://one:70777", "'one:70777' has no port: ports are 1 to 65535"),
+        ("spark://one:0", "'one:0' has no port"),
+        (f"spark://one:{'9' * 5000}", "is no master of Spark"),
+    ],
+)
+def test_masters_that_nobody_can_ask_for(text: str, said: str) -> None:
+    for look in (check_master, must_answer):
+        with pytest.raises(InvalidArgument, match=said):
+            look(text)
+
+
 @pytest.mark.parametrize("text", ["4g", "512M", "900000k", "1T"])
 def test_sizes(text: str) -> None:
     assert check_memory(text) == text

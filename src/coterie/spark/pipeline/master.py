@@ -16,8 +16,9 @@ __all__ = ["check_master", "check_memory", "must_answer"]
 _LOCAL: Final = re.compile(
     r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[ *\d+ *, *\d+ *, *\d+ *\]"
 )
-_PLACE: Final = r"(\[[\da-fA-F:.]+\]|[^\s/,:\[\]]+):\d+"
+_PLACE: Final = r"(\[[\da-fA-F:.]+\]|[^\s/,:\[\]]+):[0-9]{1,9}"
 _STANDALONE: Final = re.compile(rf"spark://{_PLACE}(,{_PLACE})*")
+_LAST_PORT: Final = 65_535
 #: Of a JVM, which gets it as it is: `4gb` would be none.
 _MEMORY: Final = re.compile(r"[1-9]\d*[kmgt]", re.IGNORECASE)
 #: A master that was started with us is waited for; Spark itself would try for a minute.
@@ -27,13 +28,33 @@ _PAUSE_S: Final = 0.2
 
 def check_master(text: str) -> str:
     """The same, if Spark knows such a master."""
-    known = _LOCAL.fullmatch(text) or _STANDALONE.fullmatch(text)
-    if known or text == "yarn" or text.startswith("k8s://"):
+    if _STANDALONE.fullmatch(text):
+        for place in _places(text):
+            _check_place(place)
+        return text
+    if _LOCAL.fullmatch(text) or text == "yarn" or text.startswith("k8s://"):
         return text
     raise InvalidArgument(
         f"{text!r} is no master of Spark; there are local[*], local[N], spark://HOST:PORT, yarn and"
         " k8s://HOST:PORT"
     )
+
+
+def _places(master: str) -> list[str]:
+    return master.removeprefix("spark://").split(",")
+
+
+def _check_place(place: str) -> None:
+    """What the resolver of names would refuse, by errors of Python's that say little."""
+    host, _, port = place.rpartition(":")
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise InvalidArgument(
+            f"{host!r} is no name of a host: between its dots are 1 to 63 characters each"
+        ) from None
+    if not 0 < int(port) <= _LAST_PORT:
+        raise InvalidArgument(f"{place!r} has no port: ports are 1 to {_LAST_PORT}")
 
 
 def check_memory(text: str) -> str:
@@ -47,8 +68,9 @@ def must_answer(master: str) -> None:
     """Fail if none of a standalone cluster's masters can be reached."""
     if not master.startswith("spark://"):
         return
+    check_master(master)
     deadline = time.monotonic() + _PATIENCE_S
-    while troubles := _troubles(master.removeprefix("spark://").split(","), deadline):
+    while troubles := _troubles(_places(master), deadline):
         if time.monotonic() + _PAUSE_S > deadline:
             raise CoterieError(
                 f"no Spark master answers ({'; '.join(troubles)}); start it, or name another by --master"
