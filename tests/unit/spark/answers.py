@@ -64,7 +64,7 @@ def a_day(seed: int = 1) -> dict[str, Answer]:
             "lag_now": [
                 {"group_id": name, "lag": 9_000_000 // (n + 1), "lag_seconds": 31_000.0 / (n + 1),
                  "worst_partition": f"orders-{n}", "lagging_partitions": n, "partitions": 12,
-                 "lost_records": n % 3 * 100, "at_least": n == 0}
+                 "lost_records": n % 3 * 100, "at_least": n == 0, "all_of_them": 231}
                 for n, name in enumerate(_names(15))
             ],
             **_rebalances(dice),
@@ -97,7 +97,7 @@ def _rebalances(dice: random.Random) -> dict[str, Rows]:
         timeline += (
             {"group_id": name, "completed_at": at, "generation": n, "cause": dice.choice(CAUSES),
              "members": 4, "joined": 1, "left": None, "partitions_moved": 3, "duration_seconds": 2.5,
-             "storm": n % 7 == 0}
+             "storm": n % 7 == 0, "rebalances": 2500 if name == names[0] else len(times)}
             for n, at in enumerate(times)
         )  # fmt: skip
     hours = [
@@ -111,7 +111,7 @@ def _rebalances(dice: random.Random) -> dict[str, Rows]:
     ]
     groups = [
         {"group_id": name, "rebalances": 40 - n, "in_storms": n, "most_frequent_cause": "member_churn",
-         "moved": 12 * n, "stickiness": 0.83, "last": NOW}
+         "moved": 12 * n, "stickiness": 0.83, "last": NOW, "all_of_them": 40}
         for n, name in enumerate(names)
     ]  # fmt: skip
     return {
@@ -131,8 +131,8 @@ def _rest(dice: random.Random) -> dict[str, Rows]:
             for n, name in enumerate(names)
         ],
         "stale_families": [
-            {"family": "console-consumer-*", "groups": 61, "longest_idle": 6e5},
-            {"family": f"{HOSTILE[0]}-<uuid>", "groups": 12, "longest_idle": 3e5},
+            {"family": "console-consumer-*", "groups": 61, "longest_idle": 6e5, "all_of_them": 2},
+            {"family": f"{HOSTILE[0]}-<uuid>", "groups": 12, "longest_idle": 3e5, "all_of_them": 2},
         ],
         "finding_counts": [
             {"severity": "critical", "rule": "stuck", "findings": 4, "groups": 3},
@@ -148,9 +148,10 @@ def _rest(dice: random.Random) -> dict[str, Rows]:
         "offset_resets": [
             {"time": NOW, "group_id": HOSTILE[0], "topic": "orders", "partition": 2, "from_offset": 900,
              "to_offset": 100, "moved_back": 800, "by": "administrator", "client_id": None,
-             "all_of_them": 1}
+             "all_of_them": 19}
         ],
         "trouble": [
-            {"what": "not readable", "place": "partition 3, offset 7", "reason": HOSTILE[1], "at": NOW}
+            {"what": "not readable", "place": "partition 3, offset 7", "reason": HOSTILE[1], "at": NOW,
+             "all_of_them": 4000}
         ],
     }  # fmt: skip

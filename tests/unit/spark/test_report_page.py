@@ -89,8 +89,24 @@ def test_it_opens_offline(html: str, page: _Page) -> None:
 
 def test_every_figure_shows_its_sql(page: _Page) -> None:
     shown = "".join(page.text)
-    missing = [figure.name for figure in FIGURES if figure.sql not in shown]
-    assert missing == ["overview"]  # the tiles; its figures are in report.json
+    assert [figure.name for figure in FIGURES if figure.sql not in shown] == []
+
+
+def test_it_says_what_is_not_shown(page: _Page) -> None:
+    shown = " ".join(page.text)
+    for words in (
+        "15 of 231 are shown",
+        "12 of 40 are shown",
+        "20 of 130 are shown",
+        "20 of 77 are shown",
+        "1 of 19 are shown",
+        "1 of 4,000 are shown",
+        " of 2,500).",
+    ):
+        assert words in shown
+    assert "2 of 2 are shown" not in shown
+    badges = dict(zip(page.text, page.text[1:], strict=False))
+    assert (badges["Missing "], badges["Offsets set back "]) == ("4,000", "19")
 
 
 def test_links_lead_somewhere_and_charts_have_names(page: _Page) -> None:

@@ -9,7 +9,10 @@ from pyspark.sql import functions as F
 
 from coterie.spark.marts.inputs import (
     at_least_zero,
+    at_moment,
     dataset_or_empty,
+    moment,
+    seconds,
     session_of,
     settled_commits,
 )
@@ -21,7 +24,7 @@ COMMIT_RATES = (
     MartColumn("group_id", "string", "The group."),
     MartColumn("topic", "string", "The topic."),
     MartColumn("period_start", "timestamp", "When the period began; an hour each by default."),
-    MartColumn("period_seconds", "double", "How long it is."),
+    MartColumn("period_seconds", "double", "How long it is; of the running one, so far."),
     MartColumn("commits", "bigint", "Offsets committed, of all partitions together."),
     MartColumn("partitions", "bigint", "Partitions with a commit."),
     MartColumn("commits_per_second", "double", "commits / period_seconds."),
@@ -56,13 +59,16 @@ def commit_rates(
         F.count_if(F.col("commits") > 0).alias("partitions"),
         F.sum("records").alias("records"),
     )
+    timed = at_moment(found, moment(as_of, session, commits=commits))
+    timed = timed.withColumn("period_start", F.timestamp_seconds("bucket"))
+    # A second at least: what the first moments of a period would be divided by says nothing yet.
+    so_far = F.greatest(seconds(F.col("as_of"), F.col("period_start")), F.lit(1.0))
+    timed = timed.withColumn("period_seconds", F.least(so_far, F.lit(length)))
     return conform(
-        found.select(
+        timed.select(
             "*",
-            F.timestamp_seconds("bucket").alias("period_start"),
-            F.lit(length).alias("period_seconds"),
-            (F.col("commits") / F.lit(length)).alias("commits_per_second"),
-            (F.col("records") / F.lit(length)).alias("records_per_second"),
+            (F.col("commits") / F.col("period_seconds")).alias("commits_per_second"),
+            (F.col("records") / F.col("period_seconds")).alias("records_per_second"),
         ),
         COMMIT_RATES,
     )

@@ -39,7 +39,8 @@ def committed_now(
         F.when(newer, F.col("committed_offset"))
         .otherwise(F.col("live_offset"))
         .alias("committed_offset"),
-        "commit_time",
+        # A log that ends with a removal has not seen the commit that the snapshot shows.
+        F.when(newer | ~F.col("tombstone"), F.col("commit_time")).alias("commit_time"),
         "expire_time",
         F.when(newer, F.col("seen_at")).otherwise(F.col("live_at")).alias("seen_at"),
         F.when(newer, "log").otherwise("snapshot").alias("source"),

@@ -42,7 +42,9 @@ GROUP_SUMMARY = (
     MartColumn("data_loss", "boolean", "Whether records went before they were read."),
     MartColumn("last_commit", "timestamp", "When it last committed; null if not known."),
     MartColumn("idle_seconds", "double", "How long ago that was."),
-    MartColumn("commits_per_second", "double", "In the last period of commit_rates."),
+    MartColumn(
+        "commits_per_second", "double", "In the last period of commit_rates; 0 if it is long over."
+    ),
     MartColumn("last_rebalance", "timestamp", "When it last rebalanced; null if not known."),
     MartColumn(
         "rebalances_24h", "bigint", "Rebalances in the last 24 hours; null without the log."
@@ -95,8 +97,10 @@ def group_summary(
         F.max("commit_time").alias("last_commit"),
     )
     found = at_moment(there.join(behind, "group_id", "left"), now)
-    found = _with_rebalances(found, rebalances, now)
-    found = _with_resets(found, offset_resets, now)
+    # Without the log nobody has counted, and 0 would say that there was none.
+    none = F.lit(None if commits is None and group_events is None else 0)
+    found = _with_rebalances(found, rebalances, now, none)
+    found = _with_resets(found, offset_resets, now, none)
     found = _with_rates(found, commit_rates)
     found = _with_health(found, health)
     return conform(
@@ -109,7 +113,9 @@ def group_summary(
     )
 
 
-def _with_rebalances(found: DataFrame, mart: DataFrame | None, now: Moment) -> DataFrame:
+def _with_rebalances(
+    found: DataFrame, mart: DataFrame | None, now: Moment, none: Column
+) -> DataFrame:
     if mart is None:
         return found.withColumns(_nulls(last_rebalance="timestamp", rebalances_24h="bigint"))
     recent = F.col("completed_at") >= F.col("as_of") - F.expr(_DAY)
@@ -119,27 +125,34 @@ def _with_rebalances(found: DataFrame, mart: DataFrame | None, now: Moment) -> D
         F.sum(F.when(recent, 1 + F.coalesce("hidden_before", F.lit(0))).otherwise(0)).alias("n"),
     )
     joined = found.join(counts, "group_id", "left")
-    return joined.withColumn("rebalances_24h", F.coalesce("n", F.lit(0))).drop("n")
+    return joined.withColumn("rebalances_24h", F.coalesce("n", none)).drop("n")
 
 
-def _with_resets(found: DataFrame, mart: DataFrame | None, now: Moment) -> DataFrame:
+def _with_resets(found: DataFrame, mart: DataFrame | None, now: Moment, none: Column) -> DataFrame:
     if mart is None:
         return found.withColumns(_nulls(resets_24h="bigint"))
     rows = at_moment(mart, now).where(F.col("time") >= F.col("as_of") - F.expr(_DAY))
     joined = found.join(rows.groupBy("group_id").agg(F.count("*").alias("n")), "group_id", "left")
-    return joined.withColumn("resets_24h", F.coalesce("n", F.lit(0))).drop("n")
+    return joined.withColumn("resets_24h", F.coalesce("n", none)).drop("n")
 
 
 def _with_rates(found: DataFrame, mart: DataFrame | None) -> DataFrame:
     if mart is None:
         return found.withColumns(_nulls(commits_per_second="double"))
     periods = mart.groupBy("group_id", "period_start").agg(
-        F.sum("commits_per_second").alias("rate")
+        F.sum("commits_per_second").alias("rate"), F.max("period_seconds").alias("length")
     )
     last = periods.groupBy("group_id").agg(
-        F.max_by("rate", "period_start").alias("commits_per_second")
+        F.max_by("rate", "period_start").alias("rate"),
+        F.max_by("length", "period_start").alias("length"),
+        F.max("period_start").alias("began"),
     )
-    return found.join(last, "group_id", "left")
+    # The period before the running one still counts: the running one may have just begun.
+    recent = seconds(F.col("as_of"), F.col("began")) < 2 * F.col("length")
+    joined = found.join(last, "group_id", "left")
+    return joined.withColumn(
+        "commits_per_second", F.when(recent, F.col("rate")).when(F.col("began").isNotNull(), 0.0)
+    ).drop("rate", "length", "began")
 
 
 def _with_health(found: DataFrame, mart: DataFrame | None) -> DataFrame:
@@ -148,7 +161,7 @@ def _with_health(found: DataFrame, mart: DataFrame | None) -> DataFrame:
     whole = (F.col("rule") == "burrow") & F.col("topic").isNull()
     verdicts = mart.groupBy("group_id").agg(
         F.max(F.when(whole, F.col("status"))).alias("status"),
-        F.count_if(~whole).alias("findings"),
+        F.count_if(F.col("severity") != "ok").alias("findings"),
     )
     joined = found.join(verdicts, "group_id", "left")
     return joined.withColumn("findings", F.coalesce("findings", F.lit(0)))

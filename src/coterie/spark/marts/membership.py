@@ -1,7 +1,7 @@
 """Who is in which group now, and what they have: from the newest snapshot, or from the log.
 
-A snapshot, where there is one, decides: it is what the coordinators said. Without one the log does, as a
-coordinator would that has just read it.
+Of each group, whichever saw it last decides: a snapshot is what the coordinators said, and what the log has
+written since then is newer. Without a snapshot the log decides, as a coordinator would that has just read it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,23 @@ from coterie.spark.marts.inputs import dataset_or_empty, latest_snapshot
 __all__ = ["groups_now", "members_now", "topics_by_id"]
 
 _GIVEN = "array<struct<topic:string,topic_id:string,partitions:array<int>>>"
+#: Records of a group as a whole, and of a member where members have their own.
+_WHOLE = "^(Consumer|Share|Streams|)GroupMetadata$"
+_MEMBER = "^(Consumer|Share|Streams)GroupMemberMetadata$"
+#: Records that have both the name and the id of a topic.
+_NAMING = ("ConsumerGroupPartitionMetadata", "ShareGroupStatePartitionMetadata")
 
 
-def topics_by_id(commits: DataFrame) -> DataFrame:
-    """Names of topics by their ids, as far as commits tell both: KIP-848 assigns by id."""
-    known = commits.where(F.col("topic_id").isNotNull())
-    pairs = known.select("topic_id", F.col("topic").alias("topic_name")).distinct()
-    return pairs.groupBy("topic_id").agg(F.max("topic_name").alias("topic_name"))
+def topics_by_id(commits: DataFrame, events: DataFrame) -> DataFrame:
+    """Names of topics by their ids, as far as the log tells both: KIP-848 assigns by id."""
+    of_commits = commits.select("topic_id", F.col("topic").alias("topic_name"))
+    given = events.where(F.col("record").isin(*_NAMING)).select(
+        F.explode("assignment").alias("given")
+    )
+    of_groups = given.select("given.topic_id", F.col("given.topic").alias("topic_name"))
+    pairs = of_commits.unionByName(of_groups).where(F.col("topic_id").isNotNull())
+    # Of all commits few pairs are left; the largest text of a group Spark finds by sorting it.
+    return pairs.distinct().groupBy("topic_id").agg(F.max("topic_name").alias("topic_name"))
 
 
 def groups_now(
@@ -38,15 +48,20 @@ def groups_now(
     `committed` has the groups with offsets: rows of the mart `lag`, or of `committed_now`.
     """
     events = dataset_or_empty("group_events", group_events, session, as_of)
-    log = _classic_groups(events).unionByName(_modern_groups(events), allowMissingColumns=True)
-    log = _with_simple_groups(log, committed)
+    log = _with_simple_groups(_groups_by_log(events), committed)
     if groups is None:
         nothing = F.lit(None)
-        return log.withColumns(
-            {"coordinator_id": nothing.cast("int"), "coordinator": nothing.cast("string")}
+        return (
+            log.where(~F.col("gone"))
+            .drop("gone", "seen_at", "offset_at")
+            .withColumns(
+                {"coordinator_id": nothing.cast("int"), "coordinator": nothing.cast("string")}
+            )
         )
-    live = latest_snapshot(dataset_or_empty("groups", groups, session, as_of)).select(
+    snapshots = dataset_or_empty("groups", groups, session, as_of)
+    live = latest_snapshot(snapshots).select(
         "group_id",
+        F.lit(True).alias("is_live"),
         F.col("type").alias("live_type"),
         F.col("state").alias("live_state"),
         F.col("protocol_type").alias("live_protocol_type"),
@@ -57,82 +72,116 @@ def groups_now(
         "coordinator_id",
         "coordinator",
     )
-    # Groups that only the log has are gone: a snapshot is newer than what it does not show.
-    both = live.join(log, "group_id", "left")
+    return _later(live.join(_since_snapshot(log, snapshots), "group_id", "full_outer"))
+
+
+def _since_snapshot(log: DataFrame, snapshots: DataFrame) -> DataFrame:
+    """Each group of the log, and whether it has changed, or has committed, since the newest snapshot."""
+    newest = snapshots.agg(F.max("taken_at").alias("newest"))
+    first = F.col("newest").isNull()
+    return log.crossJoin(F.broadcast(newest)).select(
+        "*",
+        (first | F.coalesce(F.col("seen_at") > F.col("newest"), F.lit(False))).alias("changed"),
+        (first | F.coalesce(F.col("offset_at") > F.col("newest"), F.lit(False))).alias("has_new"),
+    )
+
+
+def _later(both: DataFrame) -> DataFrame:
+    """Of each group, what was seen of it last.
+
+    Commits alone say nothing about members. A group that only has them is one that the snapshot could not
+    show if they are newer; else it is gone, like all others that the snapshot does not show.
+    """
+    by_log = F.coalesce("changed", F.lit(False))
+    there = (
+        F.when(by_log, ~F.col("gone"))
+        .when(F.col("is_live"), True)
+        .otherwise(F.col("has_new") & ~F.col("gone"))
+    )
     names = ("type", "state", "protocol_type", "protocol", "generation", "leader_id", "members")
-    return both.select(
+    found = both.where(there).select(
         "group_id",
-        *(F.coalesce(f"live_{name}", name).alias(name) for name in names),
+        *(
+            F.when(by_log, F.coalesce(name, f"live_{name}"))
+            .otherwise(F.coalesce(f"live_{name}", name))
+            .alias(name)
+            for name in names
+        ),
         "empty_since",
         "coordinator_id",
         "coordinator",
     )
+    return found.withColumn("empty_since", F.when(F.col("members") == 0, F.col("empty_since")))
 
 
-def _classic_groups(events: DataFrame) -> DataFrame:
-    records = events.where(F.col("record") == "GroupMetadata")
-    newest = _newest(records, ["group_id"]).where(~F.col("tombstone"))
-    count = F.coalesce(F.size("members"), F.lit(0))
-    nobody = count == 0
-    return newest.select(
-        "group_id",
-        F.lit("classic").alias("type"),
-        F.when(nobody, "Empty").otherwise("Stable").alias("state"),
-        "protocol_type",
-        "protocol",
-        "generation",
-        "leader_id",
-        count.alias("members"),
-        F.when(
-            nobody & (F.col("generation") > 0), F.coalesce("state_timestamp", "timestamp")
-        ).alias("empty_since"),
-    )
+def _lives(events: DataFrame) -> DataFrame:
+    """The newest record of each group as a whole, of whichever protocol: groups may change theirs."""
+    return _newest(events.where(F.col("record").rlike(_WHOLE)), ["group_id"])
 
 
-def _modern_groups(events: DataFrame) -> DataFrame:
-    """Consumer, share and streams groups: they are there from their epoch's record to its tombstone."""
-    modern = events.where(F.col("group_type") != "classic")
-    lives = modern.where(F.col("record").rlike("^(Consumer|Share|Streams)GroupMetadata$"))
-    newest = _newest(lives, ["group_id"]).where(~F.col("tombstone"))
+def _groups_by_log(events: DataFrame) -> DataFrame:
+    """Groups by their newest record; `gone` are those that were deleted.
+
+    Members of classic groups are in that record, those of the others have records of their own.
+    """
     counts = (
-        _newest(_of_members(modern), ["group_id", "member_id"])
+        _newest(_of_members(events), ["group_id", "member_id"])
         .groupBy("group_id")
         .agg(
-            F.count_if(~F.col("tombstone")).alias("members"),
+            F.count_if(~F.col("tombstone")).cast("int").alias("counted"),
             F.max("timestamp").alias("changed_at"),
         )
     )
-    count = F.coalesce("members_", F.lit(0))
-    return newest.join(counts.withColumnRenamed("members", "members_"), "group_id", "left").select(
-        "group_id",
-        F.col("group_type").alias("type"),
-        F.when(count == 0, "Empty").otherwise("Stable").alias("state"),
-        F.when(F.col("group_type") == "consumer", "consumer")
-        .otherwise(F.col("group_type"))
-        .alias("protocol_type"),
-        "generation",
-        count.cast("int").alias("members"),
-        F.when(count == 0, F.col("changed_at")).alias("empty_since"),
+    classic = F.col("group_type") == "classic"
+    in_record = F.coalesce(F.size("members"), F.lit(0))
+    count = F.when(classic, in_record).otherwise(F.coalesce("counted", F.lit(0)))
+    emptied = F.when(
+        classic & (F.col("generation") > 0), F.coalesce("state_timestamp", "timestamp")
+    ).when(~classic, F.col("changed_at"))
+    kind = F.when(classic, F.col("protocol_type")).otherwise(F.col("group_type"))
+    return (
+        _lives(events)
+        .join(counts, "group_id", "left")
+        .select(
+            "group_id",
+            F.col("tombstone").alias("gone"),
+            F.greatest("timestamp", F.when(~classic, F.col("changed_at"))).alias("seen_at"),
+            F.col("group_type").alias("type"),
+            F.when(count == 0, "Empty").otherwise("Stable").alias("state"),
+            kind.alias("protocol_type"),
+            "protocol",
+            "generation",
+            "leader_id",
+            count.alias("members"),
+            F.when(count == 0, emptied).alias("empty_since"),
+        )
     )
 
 
-def _of_members(modern: DataFrame) -> DataFrame:
-    return modern.where(F.col("record").endswith("GroupMemberMetadata"))
+def _of_members(events: DataFrame) -> DataFrame:
+    return events.where(F.col("record").rlike(_MEMBER))
 
 
 def _with_simple_groups(log: DataFrame, committed: DataFrame) -> DataFrame:
     """Groups of which only offsets tell: they assign partitions by hand, and are always Empty."""
-    simple = committed.select("group_id").distinct()
-    joined = log.withColumn("told", F.lit(True)).join(simple, "group_id", "full_outer")
-    untold = F.col("told").isNull()
-    return joined.withColumns(
-        {
-            "type": F.when(untold, "classic").otherwise(F.col("type")),
-            "state": F.when(untold, "Empty").otherwise(F.col("state")),
-            "protocol_type": F.when(untold, "").otherwise(F.col("protocol_type")),
-            "members": F.when(untold, 0).otherwise(F.col("members")),
-        }
-    ).drop("told")
+    simple = committed.groupBy("group_id").agg(
+        F.lit(True).alias("has_offsets"), F.max("commit_time").alias("offset_at")
+    )
+    joined = log.join(simple, "group_id", "full_outer")
+    untold = F.coalesce("gone", F.lit(True))
+    simply = {"type": "classic", "state": "Empty", "protocol_type": "", "members": 0}
+    others = ("protocol", "generation", "leader_id", "empty_since")
+    return joined.select(
+        "group_id",
+        "seen_at",
+        "offset_at",
+        (untold & F.col("has_offsets").isNull()).alias("gone"),
+        *(
+            F.when(untold, value).otherwise(F.col(name)).alias(name)
+            for name, value in simply.items()
+        ),
+        *(F.when(~untold, F.col(name)).alias(name) for name in others),
+    )
 
 
 def members_now(
@@ -145,32 +194,58 @@ def members_now(
     assignments: DataFrame | None,
     as_of: datetime | None = None,
 ) -> DataFrame:
-    """Every member: group_id, member_id, client_id, host, subscription, and `places`: (topic, partition)s."""
-    if members is not None:
-        reference = None if groups is None else dataset_or_empty("groups", groups, session, as_of)
-        people = latest_snapshot(dataset_or_empty("members", members, session, as_of), reference)
-        given = latest_snapshot(
-            dataset_or_empty("assignments", assignments, session, as_of), reference
-        )
-        places = (
-            given.where(~F.col("target"))
-            .groupBy("group_id", "member_id")
-            .agg(F.collect_list(F.struct("topic", "partition")).alias("places"))
-        )
-        return people.join(places, ["group_id", "member_id"], "left").select(
-            "group_id", "member_id", "client_id", "host", "subscription", "places"
-        )
+    """Every member: group_id, member_id, client_id, host, subscription, and `places`: (topic, partition)s.
+
+    Tasks of streams groups are places without a topic: the log does not tell which ones they are about.
+    """
     events = dataset_or_empty("group_events", group_events, session, as_of)
+    names = topics_by_id(dataset_or_empty("commits", commits, session, as_of), events)
+    if members is None:
+        return _members_by_log(events, names)
+    people = dataset_or_empty("members", members, session, as_of)
+    snapshots = people if groups is None else dataset_or_empty("groups", groups, session, as_of)
+    given = dataset_or_empty("assignments", assignments, session, as_of)
+    live = _members_by_snapshot(people, given, snapshots)
+    if group_events is None:
+        return live
+    changed = F.broadcast(_changed_since(events, snapshots))
+    return live.join(changed, "group_id", "left_anti").unionByName(
+        _members_by_log(events, names).join(changed, "group_id", "left_semi")
+    )
+
+
+def _changed_since(events: DataFrame, snapshots: DataFrame) -> DataFrame:
+    """Groups of which the log has something newer than the newest snapshot: there it knows better."""
+    newest = snapshots.agg(F.max("taken_at").alias("newest"))
+    changes = events.where(F.col("record").rlike(_WHOLE) | F.col("record").rlike(_MEMBER))
+    later = F.col("newest").isNull() | (F.col("timestamp") > F.col("newest"))
+    return changes.join(F.broadcast(newest), later).select("group_id").distinct()
+
+
+def _members_by_snapshot(people: DataFrame, given: DataFrame, snapshots: DataFrame) -> DataFrame:
+    places = (
+        latest_snapshot(given, snapshots)
+        .where(~F.col("target"))
+        .groupBy("group_id", "member_id")
+        .agg(F.collect_list(F.struct("topic", "partition")).alias("places"))
+    )
+    return (
+        latest_snapshot(people, snapshots)
+        .join(places, ["group_id", "member_id"], "left")
+        .select("group_id", "member_id", "client_id", "host", "subscription", "places")
+    )
+
+
+def _members_by_log(events: DataFrame, names: DataFrame) -> DataFrame:
     log = _classic_members(events).unionByName(_modern_members(events))
-    names = topics_by_id(dataset_or_empty("commits", commits, session, as_of))
     exploded = log.select("*", F.explode_outer("given").alias("one")).join(
         F.broadcast(names), F.col("one.topic_id") == F.col("topic_id"), "left"
     )
+    topic = F.coalesce("one.topic", "topic_name", "one.topic_id")
     pairs = F.transform(
         F.col("one.partitions"),
         lambda index: F.struct(
-            F.coalesce("one.topic", "topic_name", "one.topic_id").alias("topic"),
-            index.alias("partition"),
+            F.when(~F.col("has_tasks"), topic).alias("topic"), index.alias("partition")
         ),
     )
     return exploded.groupBy("group_id", "member_id").agg(
@@ -182,8 +257,7 @@ def members_now(
 
 
 def _classic_members(events: DataFrame) -> DataFrame:
-    records = events.where(F.col("record") == "GroupMetadata")
-    newest = _newest(records, ["group_id"]).where(~F.col("tombstone"))
+    newest = _lives(events).where((F.col("group_type") == "classic") & ~F.col("tombstone"))
     each = newest.select("group_id", F.explode("members").alias("member"))
     given = F.transform(
         F.col("member.assignment"),
@@ -199,18 +273,24 @@ def _classic_members(events: DataFrame) -> DataFrame:
         "member.client_id",
         F.col("member.client_host").alias("host"),
         "member.subscription",
+        F.lit(False).alias("has_tasks"),
         given.cast(_GIVEN).alias("given"),
     )
 
 
 def _modern_members(events: DataFrame) -> DataFrame:
-    modern = events.where(F.col("group_type") != "classic")
     keys = ["group_id", "member_id"]
-    people = _newest(_of_members(modern), keys).where(~F.col("tombstone"))
-    has = modern.where(F.col("record").endswith("GroupCurrentMemberAssignment"))
+    people = _newest(_of_members(events), keys).where(~F.col("tombstone"))
+    has = events.where(F.col("record").endswith("GroupCurrentMemberAssignment"))
     has = _newest(has, keys).where(~F.col("tombstone"))
     has = has.select(*keys, F.col("assignment").cast(_GIVEN).alias("given"))
-    people = people.select(*keys, "client_id", F.col("client_host").alias("host"), "subscription")
+    people = people.select(
+        *keys,
+        "client_id",
+        F.col("client_host").alias("host"),
+        "subscription",
+        (F.col("group_type") == "streams").alias("has_tasks"),
+    )
     return people.join(has, keys, "left")
 
 

@@ -2,7 +2,8 @@
 
 An offset that was removed in between is no reset: a group that comes back after its offsets have expired
 begins anew. Whoever had the partition when the commit was written is the one who made it; in a group
-without members that is an administrator, or a consumer that assigns partitions by hand.
+without members that is an administrator, or a consumer that assigns partitions by hand. Where the log does
+not show who had it, nor that there were no members, it is unknown.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from coterie.spark.marts.inputs import dataset_or_empty, session_of, settled_commits
+from coterie.spark.marts.membership import topics_by_id
 from coterie.spark.marts.schemas import MartColumn, conform
 
 __all__ = ["OFFSET_RESETS", "offset_resets"]
@@ -36,6 +38,9 @@ OFFSET_RESETS = (
 
 _GIVEN = "array<struct<topic:string,partitions:array<int>>>"
 _OWNERS = f"array<struct<member_id:string,client_id:string,host:string,assignment:{_GIVEN}>>"
+_PLACES = "array<struct<topic_id:string,partition:int>>"
+_NAMES = ("member_id", "client_id", "host")
+_PERSON = "struct<member_id:string,client_id:string,host:string>"
 
 
 def offset_resets(
@@ -58,39 +63,136 @@ def offset_resets(
         "offset",
         "timestamp",
         "committed_offset",
-        "topic_id",
         "metadata",
         F.lag("committed_offset").over(in_order).alias("from_offset"),
     )
     found = rows.where(F.col("committed_offset") < F.col("from_offset"))
     events = dataset_or_empty("group_events", group_events, session, as_of)
-    owned = _with_classic_owner(_with_modern_owner(found, events), events)
-    return conform(_told(owned), OFFSET_RESETS)
+    records = _member_records(events)
+    names = topics_by_id(dataset_or_empty("commits", commits, session, as_of), events)
+    owned = _with_members(_with_modern_owner(found, records, names), events, records)
+    return conform(_told(owned, has_events=group_events is not None), OFFSET_RESETS)
 
 
-def _with_classic_owner(found: DataFrame, events: DataFrame) -> DataFrame:
-    """Each reset with the members of the generation that it was written in: the record before it."""
-    generations = events.where(F.col("record") == "GroupMetadata").select(
-        "group_id", "partition", "offset", _owners().alias("owners")
-    )
-    return _with_newest(found, generations, ["group_id"], "owners")
+def _beside(found: DataFrame, news: DataFrame) -> DataFrame:
+    """Resets and what the log says of groups, in one table.
 
-
-def _with_newest(found: DataFrame, news: DataFrame, keys: list[str], column: str) -> DataFrame:
-    """Each reset with the newest value that the log has before it, for the same keys.
-
-    Both are sorted together: resets are made from the whole log, and are to be looked at only once.
+    They are sorted together: resets are made from the whole log, and are to be looked at only once.
     """
-    both = found.withColumn("is_reset", F.lit(True)).unionByName(
+    return found.withColumn("is_reset", F.lit(True)).unionByName(
         news.withColumn("is_reset", F.lit(False)), allowMissingColumns=True
     )
+
+
+def _resets_of(both: DataFrame) -> DataFrame:
+    return both.where("is_reset").drop("is_reset")
+
+
+def _member_records(events: DataFrame) -> DataFrame:
+    """What KIP-848 groups write of members, one by one: who came (1) or went (-1), and what each has."""
+    record = F.col("record")
+    is_assignment = record.endswith("GroupCurrentMemberAssignment")
+    rows = events.where(F.col("group_type") != "classic").where(
+        is_assignment | record.endswith("GroupMemberMetadata")
+    )
+    of_member = Window.partitionBy("group_id", "member_id")
+    in_order = of_member.orderBy("partition", "offset")
+    nothing = F.expr("array()").cast(_PLACES)
+    # Tasks of streams groups are no partitions of a topic: nobody can tell which ones they stand for.
+    is_told = is_assignment & (F.col("group_type") != "streams")
+    has = F.when(F.col("tombstone"), nothing).when(is_told, _places(nothing))
+    was_there = F.coalesce(F.lag(~F.col("tombstone")).over(in_order), F.lit(False))
+    had = F.last(has, ignorenulls=True).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    return rows.select(
+        "group_id",
+        "partition",
+        "offset",
+        ((~F.col("tombstone")).cast("int") - was_there.cast("int")).alias("came"),
+        has.alias("has"),
+        F.array_except(had, has).alias("lost"),
+        F.struct(
+            "member_id",
+            F.max("client_id").over(of_member).alias("client_id"),
+            F.max("client_host").over(of_member).alias("host"),
+        ).alias("member"),
+    )
+
+
+def _places(nothing: Column) -> Column:
+    """The partitions of an assignment, one by one."""
+    each = F.transform(
+        "assignment",
+        lambda given: F.transform(
+            given["partitions"],
+            lambda index: F.struct(given["topic_id"].alias("topic_id"), index.alias("partition")),
+        ),
+    )
+    return F.coalesce(F.flatten(each).cast(_PLACES), nothing)
+
+
+def _with_modern_owner(found: DataFrame, records: DataFrame, names: DataFrame) -> DataFrame:
+    """Each reset with the member of a KIP-848 group that had the partition, by the topic's name.
+
+    Members have ids of topics, commits need not: those of transactions and of older versions have none.
+    """
+    nobody = F.lit(None).cast(_PERSON)
+    changes = F.concat(
+        _owned(F.coalesce("lost", F.expr("array()").cast(_PLACES)), nobody),
+        _owned(F.coalesce("has", F.expr("array()").cast(_PLACES)), F.col("member")),
+    )
+    each = records.select("group_id", "partition", "offset", F.explode(changes).alias("change"))
+    owners = each.join(F.broadcast(names), F.col("change.topic_id") == F.col("topic_id")).select(
+        "group_id",
+        "partition",
+        "offset",
+        F.col("topic_name").alias("topic"),
+        F.col("change.topic_partition").alias("topic_partition"),
+        F.struct(F.col("change.member").alias("member")).alias("modern"),
+    )
+    # A topic that was made anew is lost and had in one record: what a member has then comes last.
     so_far = (
-        Window.partitionBy(*keys)
-        .orderBy("partition", "offset")
+        Window.partitionBy("group_id", "topic", "topic_partition")
+        .orderBy("partition", "offset", F.col("modern.member").isNotNull())
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    known = both.withColumn(column, F.last(column, ignorenulls=True).over(so_far))
-    return known.where("is_reset").drop("is_reset")
+    newest = F.last("modern", ignorenulls=True).over(so_far)
+    return _resets_of(_beside(found, owners).withColumn("modern", newest))
+
+
+def _owned(places: Column, member: Column) -> Column:
+    return F.transform(
+        places,
+        lambda place: F.struct(
+            place["topic_id"].alias("topic_id"),
+            place["partition"].alias("topic_partition"),
+            member.alias("member"),
+        ),
+    )
+
+
+def _with_members(found: DataFrame, events: DataFrame, records: DataFrame) -> DataFrame:
+    """Each reset with the members that its group had then.
+
+    `owners` are those of a classic group's generation, `modern_members` counts those of a KIP-848 group.
+    `first_generation` tells whether the log has the beginning of a classic group.
+    """
+    generations = events.where(F.col("record") == "GroupMetadata").select(
+        "group_id", "partition", "offset", "generation", _owners().alias("owners")
+    )
+    came = records.where("came <> 0").select("group_id", "partition", "offset", "came")
+    both = _beside(found, generations.unionByName(came, allowMissingColumns=True))
+    of_group = Window.partitionBy("group_id")
+    so_far = of_group.orderBy("partition", "offset").rowsBetween(
+        Window.unboundedPreceding, Window.currentRow
+    )
+    known = both.withColumns(
+        {
+            "owners": F.last("owners", ignorenulls=True).over(so_far),
+            "modern_members": F.coalesce(F.sum("came").over(so_far), F.lit(0)),
+            "first_generation": F.min("generation").over(of_group),
+        }
+    )
+    return _resets_of(known)
 
 
 def _owners() -> Column:
@@ -107,35 +209,14 @@ def _owners() -> Column:
     return F.coalesce(people, F.expr("array()")).cast(_OWNERS)
 
 
-def _with_modern_owner(found: DataFrame, events: DataFrame) -> DataFrame:
-    """The same for KIP-848 groups, whose members are written one by one, with ids of topics."""
-    modern = events.where((F.col("group_type") != "classic") & ~F.col("tombstone"))
-    people = (
-        modern.where(F.col("record").endswith("GroupMemberMetadata"))
-        .groupBy("group_id", F.col("member_id").alias("modern_id"))
-        .agg(F.max("client_id").alias("modern_client"), F.max("client_host").alias("modern_host"))
-    )
-    has = modern.where(F.col("record").endswith("GroupCurrentMemberAssignment")).select(
-        "group_id",
-        "partition",
-        "offset",
-        F.col("member_id").alias("modern_id"),
-        F.explode("assignment").alias("given"),
-    )
-    places = has.select(
-        "group_id",
-        "partition",
-        "offset",
-        "modern_id",
-        F.col("given.topic_id").alias("topic_id"),
-        F.explode("given.partitions").alias("topic_partition"),
-    )
-    keys = ["group_id", "topic_id", "topic_partition"]
-    owned = _with_newest(found, places, keys, "modern_id")
-    return owned.join(people, ["group_id", "modern_id"], "left")
+def _nobody_there() -> Column:
+    """Whether the group is known to have had no members: of a log that begins later, nobody can tell."""
+    begins_later = F.col("owners").isNull() & (F.coalesce("first_generation", F.lit(0)) > 1)
+    has_members = (F.coalesce(F.size("owners"), F.lit(0)) > 0) | (F.col("modern_members") > 0)
+    return ~has_members & ~begins_later
 
 
-def _told(found: DataFrame) -> DataFrame:
+def _told(found: DataFrame, *, has_events: bool) -> DataFrame:
     def has(member: Column) -> Column:
         return F.exists(
             F.coalesce(
@@ -148,10 +229,15 @@ def _told(found: DataFrame) -> DataFrame:
             ),
         )
 
-    named = found.withColumn("owner", F.get(F.filter("owners", has), 0))
+    classic = F.get(F.filter("owners", has), 0)
+    owner = F.coalesce(
+        F.when(classic.isNotNull(), F.struct(*(classic[name].alias(name) for name in _NAMES))),
+        F.col("modern.member"),
+    )
+    named = found.withColumn("owner", owner)
     by = (
-        F.when(F.col("owner").isNotNull() | F.col("modern_id").isNotNull(), "member")
-        .when(F.coalesce(F.size("owners"), F.lit(0)) == 0, "administrator")
+        F.when(F.col("owner").isNotNull(), "member")
+        .when(_nobody_there() & F.lit(has_events), "administrator")
         .otherwise("unknown")
     )
     return named.select(
@@ -163,9 +249,9 @@ def _told(found: DataFrame) -> DataFrame:
         F.col("committed_offset").alias("to_offset"),
         (F.col("from_offset") - F.col("committed_offset")).alias("moved_back"),
         by.alias("by"),
-        F.coalesce("owner.member_id", "modern_id").alias("member_id"),
-        F.coalesce("owner.client_id", "modern_client").alias("client_id"),
-        F.coalesce("owner.host", "modern_host").alias("host"),
+        "owner.member_id",
+        "owner.client_id",
+        "owner.host",
         "metadata",
         F.col("partition").alias("log_partition"),
         F.col("offset").alias("log_offset"),

@@ -8,6 +8,7 @@ The admin API knows neither, so from snapshots alone it is null. `delete_plan` m
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -20,11 +21,12 @@ from coterie.spark.marts.inputs import (
     moment,
     seconds,
     session_of,
+    settled_commits,
 )
 from coterie.spark.marts.membership import groups_now
 from coterie.spark.marts.schemas import MartColumn, conform
 
-__all__ = ["STALE_GROUPS", "delete_plan", "family_of", "stale_groups"]
+__all__ = ["IDLE", "STALE_GROUPS", "delete_plan", "family_of", "stale_groups"]
 
 STALE_GROUPS = (
     MartColumn("group_id", "string", "The group."),
@@ -47,6 +49,8 @@ _HEX = r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,}\b"
 #: Numbers at the end are chance in console-consumer-12345, and a version in orders-2024.
 _CONSOLE = "^(console-consumer|console-share-consumer|perf-consumer)-[0-9]+$"
 _NUMBERED = 3
+#: How long groups have been idle, at least, that the pipeline's mart has.
+IDLE: Final = timedelta(days=1)
 
 
 def family_of(group_id: Column) -> Column:
@@ -67,7 +71,7 @@ def stale_groups(
     groups: DataFrame | None = None,
     lag: DataFrame | None = None,
     as_of: datetime | None = None,
-    idle_for: timedelta = timedelta(days=1),
+    idle_for: timedelta = IDLE,
     retention: timedelta = timedelta(days=7),
 ) -> DataFrame:
     """Groups without members that have been idle for so long; `retention` is offsets.retention.minutes."""
@@ -83,7 +87,8 @@ def stale_groups(
     idle = there.where(F.coalesce("members", F.lit(0)) == 0).where(
         F.col("state").isin("Empty", "Dead")
     )
-    found = at_moment(idle.join(_kept(committed), "group_id", "left"), now)
+    kept = idle.join(_kept(committed), "group_id", "left")
+    found = at_moment(_with_last_commit(kept, commits, as_of), now)
     found = found.select(
         "*",
         F.col("empty_since").alias("last_member"),
@@ -103,11 +108,29 @@ def _kept(committed: DataFrame) -> DataFrame:
     total = F.sum("lag") if "lag" in committed.columns else F.lit(None).cast("bigint")
     return committed.groupBy("group_id").agg(
         F.count("*").alias("offsets"),
-        F.max("commit_time").alias("last_commit"),
+        F.max("commit_time").alias("last_kept"),
         F.max("expire_time").alias("asked_expiry"),
+        F.count_if(F.col("expire_time").isNull()).alias("unasked"),
+        F.max(F.when(F.col("expire_time").isNull(), F.col("commit_time"))).alias("last_unasked"),
         F.array_sort(F.collect_set("topic")).alias("topics"),
         total.alias("total_lag"),
     )
+
+
+def _with_last_commit(
+    found: DataFrame, commits: DataFrame | None, as_of: datetime | None
+) -> DataFrame:
+    """When each group last committed, also for topics that are gone since, and their offsets with them."""
+    if commits is None:
+        return found.withColumn("last_commit", F.col("last_kept"))
+    log = settled_commits(dataset_or_empty("commits", commits, found.sparkSession, as_of))
+    last = (
+        log.where(~F.col("tombstone"))
+        .groupBy("group_id")
+        .agg(F.max(F.coalesce("commit_timestamp", "timestamp")).alias("last_commit"))
+    )
+    joined = found.join(last, "group_id", "left")
+    return joined.withColumn("last_commit", F.coalesce("last_commit", "last_kept"))
 
 
 def _expiry(retention: timedelta) -> Column:
@@ -117,11 +140,12 @@ def _expiry(retention: timedelta) -> Column:
     asked for a time of its own, that counts.
     """
     with_protocol = (F.col("type") == "classic") & (F.coalesce("protocol_type", F.lit("")) != "")
-    base = F.when(with_protocol, F.coalesce("empty_since", "last_commit")).otherwise(
-        F.col("last_commit")
+    base = F.when(with_protocol, F.coalesce("empty_since", "last_unasked")).otherwise(
+        F.col("last_unasked")
     )
     kept_for = F.make_dt_interval(secs=F.lit(retention.total_seconds()))
-    return F.when(F.col("offsets").isNotNull(), F.greatest(F.col("asked_expiry"), base + kept_for))
+    by_retention = F.when(F.col("unasked") > 0, base + kept_for)
+    return F.when(F.col("offsets").isNotNull(), F.greatest("asked_expiry", by_retention))
 
 
 def _with_families(found: DataFrame) -> DataFrame:

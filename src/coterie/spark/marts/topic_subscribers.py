@@ -60,11 +60,15 @@ def topic_subscribers(
         assignments=assignments,
         as_of=as_of,
     )
-    subscribed = people.select("group_id", F.explode("subscription").alias("topic"))
+    subscribed = _subscriptions(
+        people, dataset_or_empty("group_events", group_events, session, as_of)
+    )
     subscribed = subscribed.groupBy(*_KEYS).agg(F.count("*").alias("subscribed_members"))
     assigned = people.select("group_id", F.explode("places").alias("place"))
-    assigned = assigned.groupBy(F.col("place.topic").alias("topic"), "group_id").agg(
-        F.count("*").alias("assigned_partitions")
+    assigned = (
+        assigned.where(F.col("place.topic").isNotNull())
+        .groupBy(F.col("place.topic").alias("topic"), "group_id")
+        .agg(F.count("*").alias("assigned_partitions"))
     )
     behind = F.sum("lag") if "lag" in committed.columns else F.lit(None).cast("bigint")
     kept = committed.groupBy(*_KEYS).agg(
@@ -83,4 +87,17 @@ def topic_subscribers(
     counts = ("subscribed_members", "assigned_partitions", "committed_partitions")
     return conform(
         found.withColumns({name: F.coalesce(name, F.lit(0)) for name in counts}), TOPIC_SUBSCRIBERS
+    )
+
+
+def _subscriptions(people: DataFrame, events: DataFrame) -> DataFrame:
+    """Who subscribes to what. Members of streams groups do not say: their topology does, for all of them."""
+    topologies = (
+        events.where(F.col("record") == "StreamsGroupTopology")
+        .groupBy("group_id")
+        .agg(F.max_by("subscription", "offset").alias("sources"))
+    )
+    topics = F.coalesce("subscription", "sources")
+    return people.join(F.broadcast(topologies), "group_id", "left").select(
+        "group_id", F.explode(topics).alias("topic")
     )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from coterie.spark.marts.stale import delete_plan
+from coterie.errors import InvalidArgument
+from coterie.spark.marts.stale import IDLE, delete_plan
 from coterie.spark.pipeline.frames import read_table
 from coterie.spark.pipeline.store import TableStore
 
@@ -17,7 +18,11 @@ _CLUSTER = "cluster "
 
 
 def write_delete_plan(spark: SparkSession, store: TableStore, path: Path, idle: timedelta) -> int:
-    """Write the plan; how many groups are in it."""
+    """Write the plan; how many groups are in it. Without an idle time, all that the mart has."""
+    if timedelta() < idle < IDLE:
+        raise InvalidArgument(
+            "--idle is too short: stale_groups has only groups that were idle for a day; give it 1d or more"
+        )
     stale = read_table(spark, store, "stale_groups")
     chosen = stale.where(stale.idle_seconds >= idle.total_seconds())
     source = str(store.state("snapshots").get("cluster") or store.state("log").get("source", ""))

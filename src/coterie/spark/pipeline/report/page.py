@@ -24,6 +24,7 @@ Row = Mapping[str, Any]
 _WIDE: Final = 1040
 _NARROW: Final = 350
 _HOUR: Final = 3600
+_FURTHEST: Final = "Of six groups at most: those that were furthest behind."
 #: The same cause has the same colour in every report.
 _CAUSES: Final = {
     "member_churn": 0,
@@ -63,6 +64,7 @@ def make_page(answers: Answers, *, source: str, generated_at: datetime) -> Page:
         subtitle=f"{source}, as of {moment(as_of)} UTC",
         tiles=_tiles(answers),
         sections=sections,
+        tiles_sql=answers["overview"].figure.sql,
         footer=f"Written by coterie pipeline report at {moment(generated_at)} UTC. All times are UTC.",
     )
 
@@ -71,7 +73,7 @@ def _tiles(answers: Answers) -> list[Tile]:
     overview = answers["overview"].first()
     worst = answers["lag_now"].first()
     rebalances = sum(row["rebalances"] for row in answers["rebalances_by_hour"].rows)
-    stale = answers["stale_groups"].first().get("all_of_them", 0)
+    stale = _total(answers["stale_groups"])
     severe = _severe(answers)
     return [
         Tile(
@@ -168,7 +170,9 @@ def _lag(answers: Answers) -> Section:
     )
     if now.rows:
         rows = table(columns, [{**row, "behind": _behind(row)} for row in now.rows])
-        blocks.append(Block("Behind now", columns=columns, rows=rows, sql=now.figure.sql))
+        blocks.append(
+            Block("Behind now", columns=columns, rows=rows, more=_more(now), sql=now.figure.sql)
+        )
     else:
         blocks.append(Block(text="Nobody is behind.", sql=now.figure.sql))
     return Section(
@@ -202,7 +206,16 @@ def _curves(answer: Answer, heading: str, key: str, axis: Axis, words: Words) ->
         Legend(name, colour, _peak(found[name], key, words(peaks[name])))
         for colour, name in enumerate(order)
     ]
-    return [Block(heading, wide=drawn[0], narrow=drawn[1], legend=legend, sql=answer.figure.sql)]
+    return [
+        Block(
+            heading,
+            wide=drawn[0],
+            narrow=drawn[1],
+            legend=legend,
+            more=_FURTHEST,
+            sql=answer.figure.sql,
+        )
+    ]
 
 
 def _peak(rows: list[Row], key: str, peak: str) -> str:
@@ -255,6 +268,7 @@ def _rebalances(answers: Answers) -> Section:
             "Busiest groups",
             columns=columns,
             rows=table(columns, groups.rows),
+            more=_more(groups),
             sql=groups.figure.sql,
         ),
     ]
@@ -306,7 +320,8 @@ def _said(cause: str) -> str:
 
 def _timeline(lanes: Answer, hours: Answer) -> Block:
     found = _by_group(lanes)
-    order = sorted(found, key=lambda name: (-len(found[name]), name))
+    totals = {name: rows[0]["rebalances"] for name, rows in found.items()}
+    order = sorted(found, key=lambda name: (-totals[name], name))
     drawn = []
     for width, ticks, left in ((_WIDE, 7, 220), (_NARROW, 2, 120)):
         time = times(*_hour_span(hours), ticks)
@@ -331,8 +346,19 @@ def _timeline(lanes: Answer, hours: Answer) -> Block:
         text="A mark per rebalance, in the colour of its cause; point at one for its details.",
         wide=drawn[0],
         narrow=drawn[1],
+        more=_cut_lanes({name: (len(found[name]), totals[name]) for name in order}),
         sql=lanes.figure.sql,
     )
+
+
+def _cut_lanes(lanes: Mapping[str, tuple[int, int]]) -> str:
+    """Which groups have more rebalances than marks: the newest are shown."""
+    cut = [
+        f"{name} ({count(shown)} of {count(total)})"
+        for name, (shown, total) in lanes.items()
+        if total > shown
+    ]
+    return f"Only the newest are shown of {', '.join(cut)}." if cut else ""
 
 
 def _event(row: Row) -> str:
@@ -359,17 +385,20 @@ def _event(row: Row) -> str:
 # -- stale groups, findings and the rest ------------------------------------------------------------------
 
 
-def _more(shown: int, total: int) -> str:
-    return (
-        f"{count(shown)} of {count(total)} are shown; the SQL has no limit of its own."
-        if total > shown
-        else ""
-    )
+def _total(answer: Answer) -> int:
+    """How many rows there would be if the SQL had no limit."""
+    found: int = answer.first().get("all_of_them", 0)
+    return found
+
+
+def _more(answer: Answer) -> str:
+    shown, total = len(answer.rows), _total(answer)
+    said = f"{count(shown)} of {count(total)} are shown; without its LIMIT the SQL gives them all."
+    return said if total > shown else ""
 
 
 def _stale(answers: Answers) -> Section:
     stale, families = answers["stale_groups"], answers["stale_families"]
-    total = stale.first().get("all_of_them", 0)
     columns = (
         Column("Group", "group_id", "name"),
         Column("Idle for", "idle_seconds", "duration"),
@@ -396,7 +425,7 @@ def _stale(answers: Answers) -> Section:
         Block(
             columns=columns,
             rows=table(columns, stale.rows),
-            more=_more(len(stale.rows), total),
+            more=_more(stale),
             sql=stale.figure.sql,
         )
     ]
@@ -405,10 +434,11 @@ def _stale(answers: Answers) -> Section:
             "Families of random ids",
             columns=of_families,
             rows=table(of_families, families.rows),
+            more=_more(families),
             sql=families.figure.sql,
         )
         blocks.insert(0, block)
-    return Section("stale", "Stale groups", lead, blocks, count(total), command)
+    return Section("stale", "Stale groups", lead, blocks, count(_total(stale)), command)
 
 
 def _findings(answers: Answers) -> Section:
@@ -433,7 +463,6 @@ def _findings(answers: Answers) -> Section:
         Column("Groups", "groups", "count"),
     )
     rows = [{**row, "place": _place(row)} for row in found.rows]
-    total = found.first().get("all_of_them", 0)
     return Section(
         "findings",
         "Findings",
@@ -449,11 +478,11 @@ def _findings(answers: Answers) -> Section:
                 "Worst first",
                 columns=columns,
                 rows=table(columns, rows),
-                more=_more(len(rows), total),
+                more=_more(found),
                 sql=found.figure.sql,
             ),
         ],
-        count(total),
+        count(_total(found)),
     )
 
 
@@ -478,13 +507,16 @@ def _resets(answers: Answers) -> Sequence[Section]:
         Column("Client", "client_id", "name"),
     )
     rows = [{**row, "place": _place(row)} for row in answer.rows]
-    block = Block(columns=columns, rows=table(columns, rows), sql=answer.figure.sql)
+    block = Block(
+        columns=columns, rows=table(columns, rows), more=_more(answer), sql=answer.figure.sql
+    )
     return [
         Section(
             "resets",
             "Offsets set back",
             "Commits that moved a group backwards, newest first.",
             [block],
+            count(_total(answer)),
         )
     ]
 
@@ -499,6 +531,11 @@ def _trouble(answers: Answers) -> Sequence[Section]:
         Column("Why", "reason", "words"),
         Column("When", "at", "time"),
     )
-    block = Block(columns=columns, rows=table(columns, answer.rows), sql=answer.figure.sql)
+    block = Block(
+        columns=columns,
+        rows=table(columns, answer.rows),
+        more=_more(answer),
+        sql=answer.figure.sql,
+    )
     lead = "What could not be asked or read. It is missing from everything above."
-    return [Section("missing", "Missing", lead, [block], count(len(answer.rows)))]
+    return [Section("missing", "Missing", lead, [block], count(_total(answer)))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -78,6 +78,7 @@ class Block:
     legend: Sequence[Legend] = ()
     columns: Sequence[Column] = ()
     rows: Sequence[Sequence[Cell]] = ()
+    #: What is not shown.
     more: str = ""
     sql: str = ""
 
@@ -99,7 +100,9 @@ class Page:
     subtitle: str
     tiles: Sequence[Tile]
     sections: Sequence[Section]
-    footer: str = field(default="")
+    #: Of the tiles that no section has.
+    tiles_sql: str = ""
+    footer: str = ""
 
 
 def table(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> list[list[Cell]]:

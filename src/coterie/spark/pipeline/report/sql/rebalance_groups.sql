@@ -1,6 +1,7 @@
 SELECT group_id, count(*) AS rebalances, count_if(storm) AS in_storms,
        mode(cause, true) AS most_frequent_cause, sum(coalesce(partitions_moved, 0)) AS moved,
-       avg(stickiness) AS stickiness, max(completed_at) AS last
+       avg(stickiness) AS stickiness, max(completed_at) AS last,
+       count(*) OVER () AS all_of_them
 FROM rebalances
 WHERE rebalanced
   AND completed_at > (SELECT max(as_of) FROM group_summary) - INTERVAL 24 HOURS

@@ -8,9 +8,13 @@ busiest AS (
   FROM recent
   GROUP BY group_id
   ORDER BY rebalances DESC, group_id
-  LIMIT 12)
+  LIMIT 12),
+newest_first AS (
+  SELECT *, row_number() OVER (PARTITION BY group_id ORDER BY completed_at DESC, generation DESC)
+            AS place
+  FROM recent JOIN busiest USING (group_id))
 SELECT group_id, completed_at, generation, cause, members, size(joined) AS joined,
-       size(left) AS left, partitions_moved, duration_seconds, storm
-FROM recent JOIN busiest USING (group_id)
+       size(left) AS left, partitions_moved, duration_seconds, storm, rebalances
+FROM newest_first
+WHERE place <= 200
 ORDER BY group_id, completed_at, generation
-LIMIT 2000

@@ -1,9 +1,14 @@
-SELECT 'not answered' AS what, concat(scope, ' ', name) AS place, error AS reason,
-       taken_at AS at
-FROM errors
-WHERE taken_at = (SELECT max(taken_at) FROM errors)
-UNION ALL
-SELECT 'not readable', concat('partition ', partition, ', offset ', offset), reason, timestamp
-FROM quarantine
+WITH newest AS (
+  SELECT max(taken_at) AS taken_at
+  FROM (SELECT taken_at FROM groups UNION ALL SELECT taken_at FROM errors)),
+found AS (
+  SELECT 'not answered' AS what, concat(scope, ' ', name) AS place, error AS reason,
+         taken_at AS at
+  FROM errors JOIN newest USING (taken_at)
+  UNION ALL
+  SELECT 'not readable', concat('partition ', partition, ', offset ', offset), reason, timestamp
+  FROM quarantine)
+SELECT *, count(*) OVER () AS all_of_them
+FROM found
 ORDER BY at DESC, place
 LIMIT 50

@@ -1,0 +1,459 @@
+"""Marts about groups, on records written by hand: who set offsets back, and what log and snapshot know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from coterie.errors import InvalidArgument
+from coterie.spark.marts import (
+    MARTS,
+    commit_rates,
+    group_summary,
+    offset_resets,
+    stale_groups,
+    topic_subscribers,
+)
+from coterie.spark.marts.committed import committed_now
+from coterie.spark.pipeline.delete_plan import write_delete_plan
+from coterie.spark.pipeline.report.figures import FIGURES
+from coterie.spark.pipeline.store import TableStore
+from tests.spark.marts_kit import NOW, commit, frame, generation, make_marts, member, only, quick
+
+DAY = 86_400
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> Iterator[SparkSession]:
+    with quick(spark) as quick_session:
+        yield quick_session
+
+
+def event(
+    offset: int, record: str, *, group: str, kind: str = "consumer", ago: float = 900, **more: Any
+) -> dict[str, Any]:
+    """A record of a KIP-848 group; without more than the member's id, its removal."""
+    row = {
+        "partition": 0,
+        "offset": offset,
+        "timestamp": NOW - timedelta(seconds=ago),
+        "group_id": group,
+        "group_type": kind,
+        "record": f"{kind.title()}Group{record}",
+        "tombstone": not more.keys() - {"member_id"},
+    }
+    return row | more
+
+
+def has(offset: int, member_id: str, *places: tuple[str, int], **more: Any) -> dict[str, Any]:
+    given = [{"topic_id": topic_id, "partitions": [index]} for topic_id, index in places]
+    more = {"member_id": member_id, "assignment": given} | more
+    return event(offset, "CurrentMemberAssignment", **more)
+
+
+def knows(offset: int, topic: str, topic_id: str, *, group: str) -> dict[str, Any]:
+    """The topics that a group subscribes to, with names and ids."""
+    given = [{"topic": topic, "topic_id": topic_id, "partitions": [0, 1, 2]}]
+    return event(offset, "PartitionMetadata", group=group, assignment=given)
+
+
+def set_back(group: str, **more: Any) -> list[dict[str, Any]]:
+    return [commit(100, 100, 60, group=group, **more), commit(101, 10, 50, group=group, **more)]
+
+
+OWNERS: dict[str, tuple[list[dict[str, Any]], tuple[str, str | None, str | None]]] = {
+    # What a member had when it went, nobody has.
+    "left": (
+        [
+            has(1, "m", ("id-t", 0), group="left"),
+            event(2, "CurrentMemberAssignment", group="left", member_id="m"),
+        ],
+        ("administrator", None, None),
+    ),
+    # Commits of transactions have no id of their topic.
+    "by name": (
+        [
+            event(1, "MemberMetadata", group="by name", member_id="m", client_id="c"),
+            has(2, "m", ("id-t", 0), group="by name"),
+        ],
+        ("member", "m", "c"),
+    ),
+    "handed over": (
+        [
+            has(1, "m", ("id-t", 0), ("id-t", 1), group="handed over"),
+            has(2, "m", ("id-t", 1), group="handed over"),
+            has(3, "n", ("id-t", 0), group="handed over"),
+        ],
+        ("member", "n", None),
+    ),
+    # One of the members is gone, and nobody has got its partition yet.
+    "between": (
+        [
+            has(1, "m", ("id-t", 0), group="between"),
+            has(2, "n", ("id-t", 1), group="between"),
+            event(3, "MemberMetadata", group="between", member_id="m"),
+        ],
+        ("unknown", None, None),
+    ),
+    # The topic was deleted and made anew: the same partition by another id, in one record.
+    "made anew": (
+        [
+            has(1, "m", ("id-t", 0), group="made anew"),
+            has(2, "m", ("id-t-2", 0), group="made anew"),
+        ],
+        ("member", "m", None),
+    ),
+    # Tasks are no partitions of topics.
+    "streams": (
+        [
+            event(
+                1,
+                "CurrentMemberAssignment",
+                group="streams",
+                kind="streams",
+                member_id="s",
+                assignment=[{"topic": "0", "topic_id": None, "partitions": [0]}],
+            )
+        ],
+        ("unknown", None, None),
+    ),
+    # Generations before this one were compacted away.
+    "compacted": ([generation(200, 7, member("a", 0), group="compacted")], ("unknown", None, None)),
+    "joined later": (
+        [generation(200, 1, member("a", 0), group="joined later")],
+        ("administrator", None, None),
+    ),
+}
+
+
+def resets(session: SparkSession, events: list[dict[str, Any]] | None) -> dict[str, Any]:
+    commits = [row for group in OWNERS for row in set_back(group)]
+    known = None if events is None else frame(session, "group_events", events)
+    found = offset_resets(frame(session, "commits", commits), group_events=known)
+    return {row.group_id: (row.by, row.member_id, row.client_id) for row in found.collect()}
+
+
+def test_who_set_offsets_back_is_who_had_the_partition_then(session: SparkSession) -> None:
+    names = [knows(0, "t", "id-t", group="any"), knows(1, "t", "id-t-2", group="any")]
+    events = [row for rows, _ in OWNERS.values() for row in rows]
+    assert resets(session, names + events) == {name: by for name, (_, by) in OWNERS.items()}
+
+
+def test_without_group_events_nobody_knows_who_set_offsets_back(session: SparkSession) -> None:
+    assert set(resets(session, None).values()) == {("unknown", None, None)}
+
+
+# Whether the log or a snapshot knows better
+
+
+def taken(group: str, members: int, **more: Any) -> dict[str, Any]:
+    """A group in a snapshot of ten minutes ago."""
+    row = {
+        "snapshot_id": "s",
+        "taken_at": NOW - timedelta(seconds=600),
+        "group_id": group,
+        "type": "classic",
+        "state": "Stable" if members else "Empty",
+        "protocol_type": "consumer",
+        "member_count": members,
+    }
+    return row | more
+
+
+def wrote(offset: int, ago: float, *members: dict[str, Any], group: str) -> dict[str, Any]:
+    at = NOW - timedelta(seconds=ago)
+    return generation(offset, offset, *members, group=group, timestamp=at, state_timestamp=at)
+
+
+@pytest.fixture(scope="module")
+def mixed(session: SparkSession) -> dict[str, list[Row]]:
+    """Ten minutes after a snapshot the log was read: every mart."""
+    groups = [
+        taken("came back", 0),
+        taken("deleted", 1),
+        taken("filled", 2),
+        taken("busy", 2),
+        taken("as it was", 0),
+    ]
+    member_of = {
+        "snapshot_id": "s",
+        "taken_at": NOW - timedelta(seconds=600),
+        "subscription": ["t"],
+    }
+    people = [
+        {**member_of, "group_id": group, "member_id": name, "client_id": name, "host": "/h"}
+        for group, name in (("deleted", "x"), ("filled", "y"), ("filled", "z"), ("busy", "w"))
+    ]
+    events = [
+        wrote(1, 3 * DAY, group="came back"),
+        wrote(2, 300, member("a", 0), group="came back"),
+        wrote(3, 300, group="deleted") | {"tombstone": True, "members": None},
+        wrote(4, 3 * DAY, group="filled"),
+        wrote(5, 3 * DAY, group="as it was"),
+        wrote(6, 300, member("b", 1), group="new"),
+        wrote(7, 3 * DAY, member("c", 1), group="not in the snapshot"),
+    ]
+    commits = [
+        commit(20, 5, 3 * DAY, group="came back"),
+        commit(21, 5, 100, group="busy"),
+        commit(22, 5, 3 * DAY, group="as it was"),
+        commit(23, 5, 100, group="new by hand"),
+        commit(24, 5, 3 * DAY, group="old by hand"),
+    ]
+    tables = {
+        "groups": frame(session, "groups", groups),
+        "members": frame(session, "members", people),
+        "group_events": frame(session, "group_events", events),
+        "commits": frame(session, "commits", commits),
+    }
+    return make_marts(session, tables, NOW)
+
+
+def test_of_log_and_snapshot_the_later_decides(mixed: dict[str, list[Row]]) -> None:
+    found = {row.group_id: row for row in mixed["group_summary"]}
+    assert {name: (row.state, row.members) for name, row in found.items()} == {
+        "came back": ("Stable", 1),
+        "filled": ("Stable", 2),
+        "busy": ("Stable", 2),
+        "as it was": ("Empty", 0),
+        "new": ("Stable", 1),
+        "new by hand": ("Empty", 0),
+    }
+    assert [name for name, row in found.items() if row.empty_since is not None] == ["as it was"]
+    assert [row.group_id for row in mixed["stale_groups"]] == ["as it was"]
+
+
+def test_members_are_those_of_the_later(mixed: dict[str, list[Row]]) -> None:
+    found = {
+        row.group_id: row.subscribed_members
+        for row in mixed["topic_subscribers"]
+        if row.subscribed_members
+    }
+    assert found == {"came back": 1, "filled": 2, "busy": 1, "new": 1}
+
+
+def test_a_group_that_changed_its_protocol_is_one_group(session: SparkSession) -> None:
+    """Its old record is still there, the removal of it is not."""
+    events = [
+        generation(1, 3, member("a", 0), member("b", 1), group="k"),
+        event(2, "MemberMetadata", group="k", member_id="m", subscription=["t"]),
+        event(3, "Metadata", group="k", generation=4),
+        has(4, "m", ("id-t", 0), group="k"),
+        knows(5, "t", "id-t", group="k"),
+    ]
+    known = frame(session, "group_events", events)
+    row = only(group_summary(group_events=known).collect())
+    assert (row.type, row.generation, row.members) == ("consumer", 4, 1)
+    topic = only(topic_subscribers(known).collect())
+    assert (topic.subscribed_members, topic.assigned_partitions) == (1, 1)
+
+
+# Topics
+
+
+def test_topics_have_their_names_from_any_record(session: SparkSession) -> None:
+    events = [
+        event(1, "Metadata", group="k", generation=1),
+        knows(2, "t", "id-t", group="k"),
+        event(3, "MemberMetadata", group="k", member_id="m", subscription=["t"]),
+        has(4, "m", ("id-t", 0), ("id-t", 1), group="k"),
+    ]
+    commits = frame(session, "commits", [commit(9, 5, 60, group="k")])
+    row = only(topic_subscribers(frame(session, "group_events", events), commits=commits).collect())
+    assert (row.topic, row.subscribed_members, row.assigned_partitions) == ("t", 1, 2)
+
+
+def test_streams_groups_read_what_their_topology_reads(session: SparkSession) -> None:
+    streams: dict[str, Any] = {"group": "s", "kind": "streams"}
+    tasks = [{"topic": "0", "topic_id": None, "partitions": [0, 1]}]
+    events = [
+        event(1, "Metadata", **streams, generation=1),
+        event(2, "Topology", **streams, generation=1, subscription=["in", "other"]),
+        event(3, "MemberMetadata", **streams, member_id="m", client_id="c"),
+        event(4, "CurrentMemberAssignment", **streams, member_id="m", assignment=tasks),
+    ]
+    found = topic_subscribers(frame(session, "group_events", events)).collect()
+    assert {(row.topic, row.subscribed_members, row.assigned_partitions) for row in found} == {
+        ("in", 1, 0),
+        ("other", 1, 0),
+    }
+
+
+# Idle groups
+
+
+def test_an_expiry_that_a_client_asked_for_counts(session: SparkSession) -> None:
+    """Retention is for offsets without one."""
+    asked = {"expire_timestamp": NOW - timedelta(days=1)}
+    commits = [
+        commit(1, 5, 2 * DAY, group="all asked", **asked),
+        commit(2, 5, 2 * DAY, group="one asked", **asked),
+        commit(3, 5, 3 * DAY, group="one asked", topic_partition=1),
+    ]
+    found = stale_groups(frame(session, "commits", commits), as_of=NOW).collect()
+    expiry = {row.group_id: NOW.replace(tzinfo=None) - row.expires_at for row in found}
+    assert expiry == {"all asked": timedelta(days=1), "one asked": timedelta(days=-4)}
+
+
+def test_the_last_commit_may_be_of_a_topic_that_is_gone(session: SparkSession) -> None:
+    commits = [
+        commit(1, 5, 40 * DAY),
+        commit(2, 5, 2 * DAY, topic="gone"),
+        commit(3, None, 1.5 * DAY, topic="gone"),
+    ]
+    row = only(stale_groups(frame(session, "commits", commits), as_of=NOW).collect())
+    assert (row.idle_seconds, row.topics) == (2 * DAY, ["t"])
+
+
+def test_a_removal_is_no_commit(session: SparkSession) -> None:
+    """The log ends with a removal; the snapshot has seen what was committed after it."""
+    seen = {
+        "snapshot_id": "s",
+        "taken_at": NOW,
+        "group_id": "g",
+        "topic": "t",
+        "partition": 0,
+        "committed_offset": 7,
+    }
+    commits = frame(session, "commits", [commit(1, 5, 200), commit(2, None, 100)])
+    row = only(committed_now(commits, frame(session, "offsets", [seen])).collect())
+    assert (row.committed_offset, row.source, row.commit_time) == (7, "snapshot", None)
+
+
+# Figures of the summary
+
+
+@pytest.mark.parametrize(("has_log", "counted"), [(False, None), (True, 0)])
+def test_without_the_log_nothing_was_counted(
+    session: SparkSession, has_log: bool, counted: int | None
+) -> None:
+    """The pipeline makes all marts, also those of which there are no rows."""
+    marts = {
+        name: session.createDataFrame([], MARTS[name].schema)
+        for name in ("rebalances", "offset_resets")
+    }
+    if has_log:
+        marts["group_events"] = frame(session, "group_events", [])
+    groups = frame(session, "groups", [taken("g", 1)])
+    row = only(group_summary(groups=groups, **marts, as_of=NOW).collect())
+    assert (row.rebalances_24h, row.resets_24h) == (counted, counted)
+
+
+def test_findings_count_the_verdict_unless_it_is_ok(session: SparkSession) -> None:
+    rows = [
+        ("bad", "burrow", None, "ERR", "critical"),
+        ("bad", "burrow", "t", "STOP", "critical"),
+        ("good", "burrow", None, "OK", "ok"),
+    ]
+    columns = "group_id string, rule string, topic string, status string, severity string"
+    groups = frame(session, "groups", [taken("bad", 1), taken("good", 1)])
+    health = session.createDataFrame(rows, columns)
+    found = group_summary(groups=groups, health=health, as_of=NOW).collect()
+    assert {(row.group_id, row.status, row.findings) for row in found} == {
+        ("bad", "ERR", 2),
+        ("good", "OK", 0),
+    }
+
+
+def test_the_running_period_is_as_long_as_it_has_been(session: SparkSession) -> None:
+    now = NOW + timedelta(minutes=5)
+    commits = [
+        *(commit(n, n, -n) for n in range(300)),
+        *(commit(n, n, 3600 - n, group="an hour ago") for n in range(360)),
+        commit(1, 5, 30 * DAY, group="a month ago"),
+    ]
+    known = frame(session, "commits", commits)
+    rates = commit_rates(known, as_of=now)
+    assert {
+        row.group_id: (row.period_seconds, row.commits_per_second) for row in rates.collect()
+    } == {
+        "g": (300.0, 1.0),
+        "an hour ago": (3600.0, 0.1),
+        "a month ago": (3600.0, 1 / 3600),
+    }
+    summary = group_summary(commits=known, commit_rates=rates, as_of=now).collect()
+    assert {row.group_id: row.commits_per_second for row in summary} == {
+        "g": 1.0,
+        "an hour ago": 0.1,
+        "a month ago": 0.0,
+    }
+
+
+def test_a_plan_of_groups_that_the_mart_does_not_have_is_refused(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    to = tmp_path / "plan.json"
+    with pytest.raises(InvalidArgument, match="idle for a day"):
+        write_delete_plan(session, TableStore(tmp_path), to, timedelta(hours=6))
+    assert not to.exists()
+
+
+# The report's questions
+
+
+def asked(session: SparkSession, figure: str, tables: dict[str, DataFrame]) -> list[Row]:
+    """What a figure of the report says of these tables."""
+    for name, table in tables.items():
+        table.createOrReplaceTempView(name)
+    rows = session.sql(next(each.sql for each in FIGURES if each.name == figure)).collect()
+    for name in tables:
+        session.catalog.dropTempView(name)
+    return rows
+
+
+def mart(session: SparkSession, name: str, rows: list[dict[str, Any]]) -> DataFrame:
+    """Some rows of a mart; what they leave out is null."""
+    columns = MARTS[name].schema
+    return session.createDataFrame(
+        [[row.get(each) for each in columns.names] for row in rows], columns
+    )
+
+
+@pytest.mark.parametrize("whole_since", [None, 60])
+def test_trouble_is_that_of_the_newest_snapshot(
+    session: SparkSession, whole_since: int | None
+) -> None:
+    failed = NOW - timedelta(days=1)
+    error = ("s", failed, "broker", "3", "no answer")
+    columns = "snapshot_id string, taken_at timestamp, scope string, name string, error string"
+    groups = [taken("g", 1, taken_at=failed)]
+    if whole_since is not None:
+        groups.append(taken("g", 1, taken_at=NOW - timedelta(seconds=whole_since)))
+    tables = {
+        "errors": session.createDataFrame([error], columns),
+        "groups": frame(session, "groups", groups),
+        "quarantine": frame(session, "log", []),
+    }
+    found = [(row.place, row.all_of_them) for row in asked(session, "trouble", tables)]
+    assert found == ([("broker 3", 1)] if whole_since is None else [])
+
+
+def test_groups_behind_are_not_those_that_are_stale(session: SparkSession) -> None:
+    late = {"max_lag_seconds": 900.0, "total_lag": 7, "members": 1, "as_of": NOW}
+    summary = [{"group_id": name, **late} for name in ("stale", "late")]
+    tables = {
+        "group_summary": mart(session, "group_summary", summary),
+        "stale_groups": mart(session, "stale_groups", [{"group_id": "stale"}]),
+    }
+    row = only(asked(session, "overview", tables))
+    assert (row.groups, row.members, row.groups_behind, row.total_lag) == (2, 2, 1, 7)
+
+
+def test_a_busy_group_does_not_hide_the_others(session: SparkSession) -> None:
+    def each(group: str, number: int) -> dict[str, Any]:
+        at = NOW - timedelta(hours=3) + timedelta(seconds=number)
+        return {"group_id": group, "generation": number, "completed_at": at, "rebalanced": True}
+
+    rows = [*(each("a", number) for number in range(2500)), each("b", 1)]
+    tables = {
+        "rebalances": mart(session, "rebalances", rows),
+        "group_summary": mart(session, "group_summary", [{"group_id": "a", "as_of": NOW}]),
+    }
+    found = asked(session, "rebalance_timeline", tables)
+    assert [row.generation for row in found if row.group_id == "a"] == list(range(2300, 2500))
+    assert {(row.group_id, row.rebalances) for row in found} == {("a", 2500), ("b", 1)}
