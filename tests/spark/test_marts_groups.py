@@ -344,6 +344,18 @@ def test_without_the_log_nothing_was_counted(
     assert (row.rebalances_24h, row.resets_24h) == (counted, counted)
 
 
+def test_epochs_that_were_compacted_away_were_not_today(session: SparkSession) -> None:
+    rows = [("old", "classic", NOW, True, 39), ("new", "consumer", NOW, True, 39)]
+    columns = (
+        "group_id string, group_type string, completed_at timestamp, rebalanced boolean,"
+        " hidden_before int"
+    )
+    groups = frame(session, "groups", [taken("old", 1), taken("new", 1)])
+    rebalances = session.createDataFrame(rows, columns)
+    found = group_summary(groups=groups, rebalances=rebalances, as_of=NOW).collect()
+    assert {row.group_id: row.rebalances_24h for row in found} == {"old": 40, "new": 1}
+
+
 def test_findings_count_the_verdict_unless_it_is_ok(session: SparkSession) -> None:
     rows = [
         ("bad", "burrow", None, "ERR", "critical"),

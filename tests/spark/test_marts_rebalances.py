@@ -1,4 +1,4 @@
-"""The mart `rebalances` on records written by hand: what the simulator does not do, and KIP-848."""
+"""The mart `rebalances` of classic groups, on records written by hand: what the simulator does not do."""
 
 from __future__ import annotations
 
@@ -19,96 +19,6 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
         yield quick_session
 
 
-def event(offset: int, record: str, **more: Any) -> dict[str, Any]:
-    """A record of the KIP-848 group k; all with the same offset's tens are of one second."""
-    row = {
-        "partition": 1,
-        "offset": offset,
-        "timestamp": NOW - timedelta(hours=1) + timedelta(seconds=offset // 10),
-        "group_id": "k",
-        "group_type": "consumer",
-        "record": f"ConsumerGroup{record}",
-        "tombstone": False,
-    }
-    return row | more
-
-
-def joins(offset: int, member_id: str, **more: Any) -> dict[str, Any]:
-    return event(
-        offset,
-        "MemberMetadata",
-        **{"member_id": member_id, "client_id": f"c-{member_id}", "subscription": ["t"]} | more,
-    )
-
-
-def shall_have(offset: int, member_id: str, *partitions: int) -> dict[str, Any]:
-    given = [{"topic_id": "id-of-t", "partitions": list(partitions)}]
-    return event(offset, "TargetAssignmentMember", member_id=member_id, assignment=given)
-
-
-def has(offset: int, member_id: str, epoch: int, state: str = "STABLE") -> dict[str, Any]:
-    return event(
-        offset,
-        "CurrentMemberAssignment",
-        member_id=member_id,
-        member_epoch=epoch,
-        member_state=state,
-    )
-
-
-def gone(offset: int, member_id: str) -> dict[str, Any]:
-    return event(offset, "MemberMetadata", member_id=member_id, tombstone=True)
-
-
-MODERN = [
-    # a joins an empty group
-    joins(0, "a"),
-    event(1, "Metadata", generation=1),
-    shall_have(2, "a", 0, 1),
-    has(3, "a", 1),
-    # b joins, and a has to give up a partition first
-    joins(20, "b"),
-    event(21, "Metadata", generation=2),
-    shall_have(22, "a", 0),
-    shall_have(23, "b", 1),
-    has(24, "a", 1, "UNREVOKED_PARTITIONS"),
-    has(30, "a", 2),
-    has(40, "b", 2),
-    # b subscribes to more
-    joins(60, "b", subscription=["t", "u"]),
-    event(61, "Metadata", generation=3),
-    has(62, "b", 3),
-    # the topic gets a partition
-    event(80, "Metadata", generation=4),
-    shall_have(81, "a", 0, 2),
-    has(90, "a", 4),
-    # b goes
-    gone(100, "b"),
-    event(101, "Metadata", generation=5),
-    shall_have(102, "a", 0, 1, 2),
-]
-
-
-def test_epochs_are_rebalances_of_the_new_protocol(session: SparkSession) -> None:
-    found = rebalances(frame(session, "group_events", MODERN)).collect()
-    rows = {row.generation: row for row in found}
-    assert {number: row.cause for number, row in rows.items()} == {
-        1: "member_churn",
-        2: "member_churn",
-        3: "subscription_change",
-        4: "partition_count_change",
-        5: "member_churn",
-    }
-    assert {number: row.members for number, row in rows.items()} == {1: 1, 2: 2, 3: 2, 4: 2, 5: 1}
-    assert [each.member_id for each in rows[2].joined] == ["b"]
-    assert [(each.member_id, each.client_id) for each in rows[5].left] == [("b", "c-b")]
-    assert (rows[2].partitions_moved, rows[2].stickiness, rows[2].partitions) == (1, 0.5, 2)
-    assert (rows[4].partitions_moved, rows[4].stickiness, rows[4].partitions) == (0, 1.0, 3)
-    # From the new epoch to the moment when the last member had come to it.
-    assert [rows[number].duration_seconds for number in (1, 2, 3, 4)] == [0.0, 2.0, 0.0, 1.0]
-    assert all(row.group_type == "consumer" and not row.hidden_before for row in found)
-
-
 CLASSIC = [
     # The log begins in the middle of this group's life.
     generation(1, 7, member("a", 0, 1), group="cut"),
@@ -122,7 +32,7 @@ CLASSIC = [
     generation(10, 1, member("a", 0), group="twice"),
     generation(11, 1, group="twice", tombstone=True, generation=None, members=None),
     generation(12, 0, group="twice"),
-    generation(13, 1, member("z", 0), group="twice"),
+    generation(13, 1, member("z", 0, 1), group="twice"),
     # The same, where compaction has taken the tombstone away: a group without a generation is a new one.
     generation(14, 3, group="again"),
     generation(15, 0, group="again", protocol_type="", leader_id=None),
@@ -161,6 +71,41 @@ CLASSIC += [
 ]
 
 
+def reads(member_id: str, more: Any = None, **topics: list[int]) -> dict[str, Any]:
+    """A member that wants topics t and u, and has what is there of them."""
+    given = [{"topic": topic, "partitions": indexes} for topic, indexes in topics.items()]
+    return member(member_id, subscription=["t", "u"], assignment=given, **more or {})
+
+
+def cooperative(group: str, second_step: int, **more: Any) -> list[dict[str, Any]]:
+    """What the second member shall have is taken from the first, and handed out so many minutes later."""
+    a, b = reads("a", more, t=[0]), reads("b", more)
+    return [
+        generation(1000, 1, reads("a", more, t=[0, 1]), group=group),
+        generation(1001, 2, a, b, group=group),
+        generation(1001 + second_step, 3, a, reads("b", more, t=[1]), group=group),
+    ]
+
+
+DAY = 24 * 60
+CLASSIC += cooperative("cooperative", 1)
+CLASSIC += cooperative("not cooperative", 6)
+CLASSIC += cooperative("slow", 6, rebalance_timeout_ms=900_000)
+CLASSIC += [
+    # A topic that was always wanted is made, soon or days later; then it is deleted.
+    generation(2000, 1, reads("a", t=[0, 1]), group="topics"),
+    generation(2001, 2, reads("a", t=[0, 1], u=[0, 1]), group="topics"),
+    generation(2001 + DAY, 3, reads("a", t=[0, 1]), group="topics"),
+    generation(2000, 1, reads("a", t=[0, 1]), group="topics later"),
+    generation(2000 + 2 * DAY, 2, reads("a", t=[0, 1], u=[0, 1]), group="topics later"),
+    # Generations without a record, in no time, in twenty minutes, in a week.
+    generation(3000, 10, member("a", 0), group="gaps"),
+    generation(3005, 20, member("b", 0), group="gaps"),
+    generation(3025, 30, member("c", 0), group="gaps"),
+    generation(3025 + 7 * DAY, 70, member("d", 0), group="gaps"),
+]
+
+
 @pytest.fixture(scope="module")
 def classic(session: SparkSession) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {}
@@ -192,6 +137,8 @@ def test_gaps_are_hidden_rebalances_and_a_step_back_is_a_lost_coordinator(
 
 def test_a_group_that_was_deleted_begins_anew(classic: dict[str, list[Row]]) -> None:
     assert [(row.generation, len(row.left)) for row in classic["twice"]] == [(1, 0), (1, 0)]
+    # More partitions than the old one had are nothing to the new one.
+    assert [row.changes for row in classic["twice"]] == [["member_churn"]] * 2
     old, new = classic["again"]
     assert (old.generation, old.history_begins) == (3, True)
     assert (new.generation, new.cause, new.previous_generation) == (1, "member_churn", 0)
@@ -218,3 +165,34 @@ def test_what_nobody_can_know_is_unknown(classic: dict[str, list[Row]]) -> None:
     first, second = classic["alone"]
     assert (first.cause, second.cause, second.changes) == ("member_churn", "unknown", [])
     assert only(classic["opaque"][1:]).cause == "member_churn"
+
+
+def test_the_second_step_of_a_rebalance_comes_soon(classic: dict[str, list[Row]]) -> None:
+    causes = {
+        group: [(row.cause, row.follow_up) for row in classic[group]][2]
+        for group in ("cooperative", "not cooperative", "slow")
+    }
+    assert causes == {
+        "cooperative": ("member_churn", True),
+        "not cooperative": ("partition_count_change", False),
+        # Its members may take a quarter of an hour.
+        "slow": ("member_churn", True),
+    }
+
+
+def test_a_topic_that_comes_or_goes_is_no_second_step(classic: dict[str, list[Row]]) -> None:
+    for group in ("topics", "topics later"):
+        first, *later = classic[group]
+        assert first.changes == ["member_churn"]
+        for row in later:
+            assert (row.cause, row.changes) == ("partition_count_change", [row.cause])
+            assert not row.follow_up
+
+
+def test_generations_without_a_record_are_taken_to_come_evenly(
+    classic: dict[str, list[Row]],
+) -> None:
+    rows = classic["gaps"]
+    assert [row.hidden_before for row in rows] == [None, 9, 9, 39]
+    assert [row.in_ten_minutes for row in rows] == [1, 11, 5, 1]
+    assert [row.storm for row in rows] == [True, True, False, False]

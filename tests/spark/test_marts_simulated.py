@@ -112,7 +112,10 @@ def test_every_rebalance_is_found_with_its_cause_and_none_is_invented(fleet: Fle
 
 def test_rebalances_say_what_moved(fleet: Fleet) -> None:
     for row in fleet.rows["rebalances"]:
-        assert (row.duration_seconds is None) == (not row.rebalanced)
+        # An epoch may be overtaken by the next before a member has come to it.
+        overtaken = row.group_type == "consumer" and row.completed_at == row.started_at
+        assert (row.duration_seconds is None) <= (overtaken or not row.rebalanced)
+        assert row.rebalanced or row.duration_seconds is None
         assert row.stickiness is None or 0 <= row.stickiness <= 1
         assert row.group_type == (
             "consumer" if row.group_id in fleet.kinds("modern") else "classic"

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.window import WindowSpec
 
-__all__ = ["generations", "people"]
+from coterie.spark.marts.inputs import seconds
+
+__all__ = ["generations", "life_of", "people"]
 
 _MEMBERS = (
     "array<struct<member_id:string,instance_id:string,client_id:string,client_host:string,"
     "session_timeout_ms:int,rebalance_timeout_ms:int,subscription:array<string>,"
     "assignment:array<struct<topic:string,partitions:array<int>>>>>"
 )
+_RECORD = ["group_id", "partition", "offset"]
 _NOBODY = f"cast(array() as {_MEMBERS})"
 #: Between the parts of a name that is made of several: not to be found in topics or ids.
 _BAR = "\u001f"
@@ -37,38 +41,50 @@ def generations(group_events: DataFrame) -> DataFrame:
         F.when(~F.col("tombstone"), F.coalesce("members", F.expr(_NOBODY))).alias("members"),
     )
     in_order = Window.partitionBy("group_id").orderBy("partition", "offset")
-    before = F.struct("tombstone", "generation", "leader_id", "members")
-    pairs = records.select("*", F.lag(before).over(in_order).alias("before"))
+    before = F.struct("tombstone", "timestamp", "generation", "leader_id", "members")
+    records = records.select(
+        "*",
+        F.lag(before).over(in_order).alias("before"),
+        life_of(F.col("tombstone") | _is_born(), in_order).alias("life"),
+    )
     # What comes before the first record of a group's life is of an earlier life.
     same_life = ~F.col("before.tombstone") & ~_is_born()
-    pairs = pairs.where(~F.col("tombstone")).withColumn(
+    pairs = records.where(~F.col("tombstone")).withColumn(
         "before", F.when(same_life, F.col("before"))
     )
-    keys = ["group_id", "partition", "offset"]
-    return _diff(pairs.where(_is_event()).join(_growth(records), keys, "left"))
+    return _diff(pairs.where(_is_event()).join(_growth(records), _RECORD, "left"))
+
+
+def life_of(ended: Column, in_order: WindowSpec) -> Column:
+    """Which life of its group a record is of: a group that was deleted may be made anew."""
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return F.count_if(ended).over(so_far)
 
 
 def _growth(records: DataFrame) -> DataFrame:
-    """Records in which a topic has a higher partition than it ever had before.
+    """Records in which a topic has a higher partition than ever before, or is there for the first time.
 
     Not simply another set of partitions than before: a cooperative rebalance takes partitions away in one
-    generation and hands them out in the next (KIP-429).
+    generation and hands them out in the next (KIP-429). Those of a new topic are nobody's, and handed out
+    at once.
     """
     given = (
-        records.select(
-            "group_id", "partition", "offset", F.explode("members.assignment").alias("given")
-        )
+        records.select(*_RECORD, "life", F.explode("members.assignment").alias("given"))
         .select("*", F.explode("given").alias("one"))
-        .groupBy("group_id", "partition", "offset", F.col("one.topic").alias("topic"))
+        .groupBy(*_RECORD, "life", F.col("one.topic").alias("topic"))
         .agg(F.max(F.array_max("one.partitions")).alias("highest"))
     )
     earlier = (
-        Window.partitionBy("group_id", "topic")
+        Window.partitionBy("group_id", "life", "topic")
         .orderBy("partition", "offset")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    grown = given.withColumn("grown", F.col("highest") > F.max("highest").over(earlier))
-    return grown.where("grown").select("group_id", "partition", "offset", "grown").distinct()
+    compared = given.withColumn("known", F.max("highest").over(earlier))
+    found = compared.groupBy(*_RECORD).agg(
+        F.max(F.col("highest") > F.col("known")).alias("grown"),
+        F.max(F.col("highest").isNotNull() & F.col("known").isNull()).alias("first_seen"),
+    )
+    return found.where("grown or first_seen")
 
 
 def _is_born() -> Column:
@@ -112,6 +128,7 @@ def _diff(pairs: DataFrame) -> DataFrame:
     kept = F.size(F.array_intersect("owned", "old_owned"))
     known = ~F.col("history_begins")
     rebalanced = F.coalesce(F.col("generation") != F.col("before.generation"), F.lit(True))
+    started_at = F.coalesce(F.when(rebalanced, F.col("state_timestamp")), "timestamp")
     return lists.select(
         "group_id",
         "group_type",
@@ -119,9 +136,7 @@ def _diff(pairs: DataFrame) -> DataFrame:
         F.col("before.generation").alias("previous_generation"),
         F.col("partition").alias("log_partition"),
         F.col("offset").alias("log_offset"),
-        F.when(rebalanced, F.coalesce("state_timestamp", "timestamp"))
-        .otherwise(F.col("timestamp"))
-        .alias("started_at"),
+        started_at.alias("started_at"),
         F.col("timestamp").alias("completed_at"),
         F.size("members").alias("members"),
         F.when(known, people(F.col("members"), F.col("old_ids"))).alias("joined"),
@@ -135,6 +150,8 @@ def _diff(pairs: DataFrame) -> DataFrame:
         F.when(known & (common > 0), kept / common).alias("stickiness"),
         rebalanced.alias("rebalanced"),
         _hidden().alias("hidden_before"),
+        seconds(started_at, F.col("before.timestamp")).alias("since_previous"),
+        (F.array_max("members.rebalance_timeout_ms") / 1000).alias("patience"),
         "history_begins",
         # What one generation took away, the next hands out: the second step of a cooperative rebalance.
         (known & (common < F.greatest(F.size("places"), F.size("old_places")))).alias("may_follow"),
@@ -165,10 +182,12 @@ def _changes() -> Column:
             F.col("old_names"), F.split_part(each, F.lit(_BAR), F.lit(1))
         ),
     )
+    # A topic that nobody had before is a new one if it was always wanted.
+    created = F.col("first_seen") & F.col("before").isNotNull() & ~(came | went | resubscribed)
     flags = F.array(
         F.when(came | went, F.lit("member_churn")),
         F.when(resubscribed, F.lit("subscription_change")),
-        F.when(F.col("grown"), F.lit("partition_count_change")),
+        F.when(F.col("grown") | created, F.lit("partition_count_change")),
         F.when(replaced, F.lit("static_restart")),
     )
     return F.array_compact(flags)

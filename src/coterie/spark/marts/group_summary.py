@@ -122,10 +122,16 @@ def _with_rebalances(
     rows = at_moment(mart.where("rebalanced"), now)
     counts = rows.groupBy("group_id").agg(
         F.max("completed_at").alias("last_rebalance"),
-        F.sum(F.when(recent, 1 + F.coalesce("hidden_before", F.lit(0))).otherwise(0)).alias("n"),
+        F.sum(F.when(recent, 1 + _hidden()).otherwise(0)).alias("n"),
     )
     joined = found.join(counts, "group_id", "left")
     return joined.withColumn("rebalances_24h", F.coalesce("n", none)).drop("n")
+
+
+def _hidden() -> Column:
+    """Generations without a record. Every epoch of other groups has one: those that are missing are old."""
+    hidden = F.when(F.col("group_type") == "classic", F.col("hidden_before"))
+    return F.coalesce(hidden, F.lit(0))
 
 
 def _with_resets(found: DataFrame, mart: DataFrame | None, now: Moment, none: Column) -> DataFrame:

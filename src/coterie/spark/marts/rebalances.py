@@ -26,15 +26,27 @@ REBALANCES = (
     MartColumn("previous_generation", "int", "The one recorded before; null if there is none."),
     MartColumn("started_at", "timestamp", "Classic: when all had joined. Else: the new epoch."),
     MartColumn("completed_at", "timestamp", "When the assignment was written, or all had it."),
-    MartColumn("duration_seconds", "double", "Between the two; null for a static restart."),
+    MartColumn(
+        "duration_seconds",
+        "double",
+        "Between the two; null for a static restart, and if no member came to the epoch.",
+    ),
     MartColumn("members", "int", "Members afterwards."),
     MartColumn("joined", _PEOPLE, "Members that are new; null if not known."),
     MartColumn("left", _PEOPLE, "Members that went; null if not known."),
     MartColumn("leader_id", "string", "Member id of a classic group's leader."),
     MartColumn("leader_changed", "boolean", "Whether the leader has another member id now."),
     MartColumn("partitions", "int", "Partitions assigned afterwards."),
-    MartColumn("partitions_moved", "int", "Partitions that went from one member to another."),
-    MartColumn("stickiness", "double", "Share of the partitions that stayed with their member."),
+    MartColumn(
+        "partitions_moved",
+        "int",
+        "Partitions that went from one member to another; null for share groups.",
+    ),
+    MartColumn(
+        "stickiness",
+        "double",
+        "Share of the partitions that stayed with their member; null for share groups.",
+    ),
     MartColumn(
         "cause",
         "string",
@@ -59,6 +71,8 @@ _STORM_SECONDS = 600
 #: Groups that rebalance without visible change, together, were moved.
 _MOVE_SECONDS = 60
 _MOVED_GROUPS = 2
+#: So long after a rebalance its second step may come, if the members do not say: Kafka's own default.
+_FOLLOW_SECONDS = 300
 
 
 def rebalances(
@@ -70,6 +84,10 @@ def rebalances(
     session = session_of(group_events)
     events = dataset_or_empty("group_events", group_events, session, as_of)
     found = generations(events).unionByName(epochs(events), allowMissingColumns=True)
+    took = F.when(F.col("rebalanced"), seconds(F.col("completed_at"), F.col("started_at")))
+    found = found.withColumn("duration_seconds", took)
+    # Of an epoch that no member came to, all that is known is when it was made.
+    found = found.withColumn("completed_at", F.coalesce("completed_at", "started_at"))
     return conform(_with_storms(_with_causes(found)), REBALANCES)
 
 
@@ -79,10 +97,14 @@ def _with_causes(found: DataFrame) -> DataFrame:
     When a coordinator moves, members of some clients rejoin although nothing has changed. Alone that could
     have any reason; but a move does it to groups of the same partition of the log at the same time. If there
     were generations in between that nobody recorded, somebody came and went.
+
+    Other partitions without any of this are the second step of the rebalance before, if that was a moment
+    ago; later, the topics have changed.
     """
     silent = (F.size("changes") == 0) & F.col("rebalanced") & ~F.col("history_begins")
-    found = found.withColumn("follow_up", silent & F.col("may_follow"))
-    unchanged = silent & ~F.col("follow_up")
+    unchanged, reassigned = silent & ~F.col("may_follow"), silent & F.col("may_follow")
+    soon = F.col("since_previous") <= F.coalesce("patience", F.lit(_FOLLOW_SECONDS))
+    found = found.withColumn("follow_up", reassigned & F.coalesce(soon, F.lit(False)))
     regressed = F.coalesce(F.col("generation") < F.col("previous_generation"), F.lit(False))
     near = (
         Window.partitionBy("log_partition")
@@ -95,6 +117,7 @@ def _with_causes(found: DataFrame) -> DataFrame:
     changes = (
         F.when(moved, F.array_union("changes", F.array(F.lit("coordinator_move"))))
         .when(passed, F.array(F.lit("member_churn")))
+        .when(reassigned & ~F.col("follow_up"), F.array(F.lit("partition_count_change")))
         .otherwise(F.col("changes"))
     )
     found = found.withColumn("changes", changes)
@@ -113,18 +136,22 @@ def _with_storms(found: DataFrame) -> DataFrame:
     in_time = Window.partitionBy("group_id").orderBy(at)
     trailing = in_time.rangeBetween(-_STORM_SECONDS, 0)
     following = in_time.rangeBetween(0, _STORM_SECONDS)
-    count: Column = F.when(F.col("rebalanced"), 1 + F.coalesce("hidden_before", F.lit(0)))
+    count: Column = F.when(F.col("rebalanced"), 1 + _hidden_lately())
     # Those who were there before or afterwards. A group that is stopped is small only at the end.
     crowd = F.coalesce("members", F.lit(0)) + F.greatest(F.size("left"), F.lit(0))
     found = found.withColumn("in_ten_minutes", F.coalesce(F.sum(count).over(trailing), F.lit(0)))
     found = found.withColumn("crowd", F.max(crowd).over(trailing))
-    return found.select(
-        "*",
-        F.max(_stormy()).over(following).alias("storm"),
-        F.when(F.col("rebalanced"), seconds(F.col("completed_at"), F.col("started_at"))).alias(
-            "duration_seconds"
-        ),
-    )
+    return found.withColumn("storm", F.max(_stormy()).over(following))
+
+
+def _hidden_lately() -> Column:
+    """How many of the generations without a record were in the last ten minutes, if they came evenly.
+
+    Epochs are all recorded: those that are missing went when the log was compacted.
+    """
+    spread = F.greatest(F.col("since_previous"), F.lit(_STORM_SECONDS))
+    lately = F.floor(F.col("hidden_before") * _STORM_SECONDS / spread)
+    return F.when(F.col("group_type") == "classic", F.coalesce(lately, F.lit(0))).otherwise(0)
 
 
 def _stormy() -> Column:
