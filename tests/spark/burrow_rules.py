@@ -14,29 +14,40 @@ Seen = tuple[float, int]
 
 
 def judged(all_commits: Sequence[Seen], all_ends: Sequence[Seen], settings: Burrow) -> str:
-    """Burrow's calculatePartitionStatus, step by step."""
+    """Burrow's calculatePartitionStatus, step by step; NOTFOUND if it takes what nobody knows."""
     commits = all_commits[-settings.intervals :]
     ends = all_ends[-settings.intervals :]
-    current = max(ends[-1][1] - commits[-1][1], 0)
-    lags = []
-    for ago, offset in commits:
-        known = [end for at, end in all_ends if at >= ago]
-        if known:
-            lags.append(max(known[-1] - offset, 0))
-    if current <= settings.allowed_lag:
+    if not ends:
+        return "NOTFOUND"
+    if ends[-1][1] - commits[-1][1] <= settings.allowed_lag:
         return "OK"
     first_ago, last_ago = commits[0][0], commits[-1][0]
     if last_ago > first_ago - last_ago and all(end > commits[-1][1] for _, end in ends):
         return "STOP"
     offsets = [offset for _, offset in commits]
+    if _rewound(offsets):
+        return "REWIND"
+    known = [([end for at, end in all_ends if at >= ago], offset) for ago, offset in commits]
+    return _by_lags(
+        offsets, [max(seen[-1] - offset, 0) for seen, offset in known if seen], settings
+    )
+
+
+def _rewound(offsets: Sequence[int]) -> bool:
+    """checkIfOffsetsRewind and checkIfRewindRecovered: the first step back counts, until caught up with."""
     for i in range(1, len(offsets)):
         if offsets[i] < offsets[i - 1]:
-            if all(later < offsets[i - 1] for later in offsets[i:]):
-                return "REWIND"
-            break
+            return all(later < offsets[i - 1] for later in offsets[i:])
+    return False
+
+
+def _by_lags(offsets: Sequence[int], lags: Sequence[int], settings: Burrow) -> str:
+    """The rules that look at lag: it is known of the last commits, or of none."""
     if any(lag <= settings.allowed_lag for lag in lags):
         return "OK"
-    if len(set(offsets)) == 1:
+    if lags and len(set(offsets)) == 1:
         return "STALL"
-    falls = any(later < earlier for earlier, later in itertools.pairwise(lags))
-    return "OK" if falls else "WARN"
+    pairs = list(itertools.pairwise(lags))
+    if not pairs:
+        return "NOTFOUND"
+    return "OK" if any(later < earlier for earlier, later in pairs) else "WARN"

@@ -12,7 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
 
-from coterie.spark.marts.burrow import STATUSES, Burrow, group_status, partition_status
+from coterie.spark.marts.burrow import (
+    STATUSES,
+    Burrow,
+    group_status,
+    partition_status,
+    with_group_status,
+)
 from tests.spark.burrow_rules import judged
 from tests.spark.marts_kit import NOW, commit, frame, quick
 
@@ -31,6 +37,8 @@ class Case:
     ends: list[tuple[float, int]]
     status: str = ""
     settings: Burrow = field(default_factory=Burrow)
+    #: When the offset was removed, in seconds ago.
+    removed: float | None = None
 
 
 #: A log that grows by ten a minute, sampled every minute for an hour; its end is 1600 now.
@@ -57,10 +65,27 @@ CASES = {
     "set back twice, the first caught up": Case(
         every_minute(900, 890, 900, 600, 610), GROWING, "WARN"
     ),
-    "no end offsets known": Case(every_minute(1, 2, 3), [], "OK"),
+    "no end offsets known": Case(every_minute(1, 2, 3), [], "NOTFOUND"),
     "commits older than the first sample": Case(
-        every_minute(500, 501, 502, last=10), [(5, 1600)], "WARN"
+        every_minute(500, 501, 502, last=10), [(5, 1600)], "NOTFOUND"
     ),
+    "a fast one that was never sampled": Case(
+        every_minute(*range(910, 1001, 10), last=20), [(0, 1003)], "NOTFOUND"
+    ),
+    "all but one commit older than the first sample": Case(
+        every_minute(299, 300, 301), [(30, 1500), (0, 1600)], "NOTFOUND"
+    ),
+    "all but two commits older than the first sample": Case(
+        every_minute(299, 300, 301, 302), [(90, 1500), (30, 1600)], "WARN"
+    ),
+    "stopped before the first sample": Case(every_minute(500, 510, last=600), [(9, 1600)], "STOP"),
+    "set back before the first sample": Case(every_minute(500, 300), [(0, 1600)], "REWIND"),
+    "stalled before the first sample": Case(every_minute(500, 500), [(0, 1600)], "NOTFOUND"),
+    "no lag, sampled afterwards": Case(every_minute(500, 510), [(0, 510)], "OK"),
+    "removed and begun anew": Case(
+        [(190, 900), (130, 1000), (70, 10), (10, 20)], GROWING, "WARN", removed=100
+    ),
+    "removed, and nothing since": Case(every_minute(900, 1000), GROWING, "", removed=5),
     "lag that is allowed": Case(
         every_minute(*(1599 for _ in range(10))), GROWING, "OK", Burrow(allowed_lag=1)
     ),
@@ -73,16 +98,19 @@ CASES = {
         "STOP",
         Burrow(min_distance=timedelta(seconds=10)),
     ),
-    "older than a week": Case([(8 * 86_400, 500)], GROWING, ""),
+    "older than a week": Case([(8 * 86_400, 500)], [(9 * 86_400, 600), *GROWING], "NOTFOUND"),
 }
 
 
 def judge(session: SparkSession, cases: dict[str, Case], settings: Burrow) -> dict[str, str]:
-    """The statuses of partitions by name; each is a topic of its own."""
+    """The statuses of partitions by name; each is a topic of its own, and NOTFOUND if it has none."""
     commits: list[dict[str, Any]] = []
     ends: list[dict[str, Any]] = []
     for name, case in cases.items():
-        for ago, offset in case.commits:
+        rows: list[tuple[float, int | None]] = [*case.commits]
+        if case.removed is not None:
+            rows.append((case.removed, None))
+        for ago, offset in sorted(rows, key=lambda row: -row[0]):
             commits.append(commit(len(commits), offset, ago, topic=name, group=f"of {name}"))
         ends += [
             {
@@ -98,7 +126,8 @@ def judge(session: SparkSession, cases: dict[str, Case], settings: Burrow) -> di
     found = partition_status(
         frame(session, "commits", commits), frame(session, "end_offsets", ends), now, settings
     )
-    return {row.topic: row.status for row in found.select("topic", "status").collect()}
+    judged_rows = with_group_status(found, settings).select("topic", "status").collect()
+    return {row.topic: row.status or "NOTFOUND" for row in judged_rows}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +146,7 @@ def test_random_rings_are_judged_as_the_rules_say(session: SparkSession) -> None
     found = judge(session, cases, settings)
     expected = {name: judged(case.commits, case.ends, settings) for name, case in cases.items()}
     assert found == expected
-    assert set(found.values()) == {"OK", "WARN", "STOP", "STALL", "REWIND"}
+    assert set(found.values()) == {"NOTFOUND", "OK", "WARN", "STOP", "STALL", "REWIND"}
 
 
 def _random(dice: random.Random) -> Case:
@@ -129,9 +158,46 @@ def _random(dice: random.Random) -> Case:
         offsets.append(offset)
     last = dice.choice([1, 10, 100, 1_000])
     case = Case(
-        every_minute(*offsets, last=last), dice.choice([GROWING, GROWING[-4:], GROWING[::7]])
+        every_minute(*offsets, last=last),
+        dice.choice([GROWING, GROWING[-4:], GROWING[::7], GROWING[-1:]]),
     )
     return replace(case, status=judged(case.commits, case.ends, Burrow(intervals=5)))
+
+
+def test_partitions_expire_with_their_group_and_not_alone(session: SparkSession) -> None:
+    """Burrow drops groups by their last commit: an old partition of one that lives has stopped."""
+    week = 7 * 86_400
+    commits = [
+        commit(0, 500, 8 * 86_400, group="lives", topic_partition=1),
+        commit(1, 1_500, 20, group="lives"),
+        commit(2, 1_600, 10, group="lives"),
+        commit(3, 500, week, group="almost gone"),
+        commit(4, 500, week + 1, group="gone"),
+    ]
+    ends = [
+        {
+            "taken_at": NOW - timedelta(seconds=ago),
+            "topic": "t",
+            "partition": partition,
+            "log_start": 0,
+            "log_end": 1_600,
+        }
+        for ago in (9 * 86_400, 0)
+        for partition in (0, 1)
+    ]
+    rings = partition_status(
+        frame(session, "commits", commits),
+        frame(session, "end_offsets", ends),
+        lit(NOW),
+        Burrow(),
+    )
+    found = with_group_status(rings, Burrow()).collect()
+    assert {(row.group_id, row.partition): (row.status, row.group_status) for row in found} == {
+        ("lives", 0): ("OK", "ERR"),
+        ("lives", 1): ("STOP", "ERR"),
+        ("almost gone", 0): ("STOP", "ERR"),
+        ("gone", 0): (None, None),
+    }
 
 
 def test_a_group_has_the_worst_of_its_partitions_but_at_most_err(session: SparkSession) -> None:
@@ -142,6 +208,8 @@ def test_a_group_has_the_worst_of_its_partitions_but_at_most_err(session: SparkS
             "slow": ("OK", "WARN"),
             "stopped": ("WARN", "STOP"),
             "rewound": ("REWIND", "OK"),
+            "half known": (None, "OK"),
+            "not known": (None, None),
         }.items()
         for lag, status in enumerate(statuses)
     ]
@@ -156,6 +224,8 @@ def test_a_group_has_the_worst_of_its_partitions_but_at_most_err(session: SparkS
         "slow": ("WARN", 1),
         "stopped": ("ERR", 1),
         "rewound": ("ERR", 1),
+        "half known": ("OK", 1),
+        "not known": (None, 1),
     }
     assert STATUSES == {
         "NOTFOUND": 0, "OK": 1, "WARN": 2, "ERR": 3, "STOP": 4, "STALL": 5, "REWIND": 6,

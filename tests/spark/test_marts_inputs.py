@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from coterie.spark.marts import MARTS
+from coterie.spark.marts.inputs import end_offset_history
 from tests.spark.marts_kit import (
     NOW,
     commit,
@@ -111,10 +112,42 @@ def test_the_log_alone_gives_what_it_knows(session: SparkSession) -> None:
     summary = only(rows["group_summary"])
     assert (summary.group_id, summary.state, summary.members) == (HOSTILE, "Stable", 1)
     assert (summary.total_lag, summary.max_lag_seconds, summary.coordinator) == (None, None, None)
-    assert (summary.status, summary.rebalances_24h) == ("OK", 1)
+    # Where no end of a log is known there is nothing to judge by.
+    assert (summary.status, summary.rebalances_24h) == (None, 1)
     assert only(rows["lag"]).lag is None
     assert only(rows["rebalances"]).cause == "member_churn"
     assert rows["stale_groups"] == []
+
+
+def test_ends_of_snapshots_count_where_they_were_not_sampled(session: SparkSession) -> None:
+    def seen(ago: float, partition: int, end: int | None, group: str = "g") -> dict[str, Any]:
+        place = {"group_id": group, "topic": "t", "partition": partition}
+        return taken(ago, **place, log_start=0, log_end=end)
+
+    sampled = [
+        {"taken_at": NOW - timedelta(seconds=ago), "topic": "t", "partition": 0, "log_start": 0}
+        | {"log_end": end}
+        for ago, end in ((300, 10), (200, 20))
+    ]
+    offsets = [
+        seen(302, 0, 9),
+        # At the moment of a sample, that counts.
+        seen(200, 0, 99),
+        # Later than the last sample, and once of each group.
+        seen(100, 0, 30),
+        seen(100, 0, 31, "other"),
+        seen(302, 1, 5),
+        seen(202, 1, 6),
+        seen(102, 1, None),
+    ]
+    found = {}
+    for name, ends in (("both", frame(session, "end_offsets", sampled)), ("offsets alone", None)):
+        rows = end_offset_history(ends, frame(session, "offsets", offsets), session, None)
+        found[name] = sorted((row.partition, row.log_end) for row in rows.collect())
+    assert found == {
+        "both": [(0, 10), (0, 20), (0, 31), (1, 5), (1, 6)],
+        "offsets alone": [(0, 9), (0, 31), (0, 99), (1, 5), (1, 6)],
+    }
 
 
 def test_a_live_dataset_needs_no_snapshot_columns(session: SparkSession) -> None:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from coterie.errors import InvalidArgument
-from coterie.spark.marts import commit_rates, lag, offset_resets
+from coterie.spark.marts import commit_rates, lag, lag_history, offset_resets
 from tests.spark.marts_kit import NOW, commit, frame, generation, member, only, quick
 
 
@@ -96,6 +96,51 @@ def test_the_past_can_be_looked_at(session: SparkSession) -> None:
     assert (row.committed_offset, row.lag, row.lag_seconds) == (90, 10, 360.0)
     with pytest.raises(InvalidArgument, match="time zone"):
         lag(commits, as_of=datetime(2026, 3, 3))  # noqa: DTZ001
+
+
+DAY = 86_400
+#: A topic that was made anew on the third day.
+TWO_LIVES = [sample(3 * DAY, 10), sample(2 * DAY, 1_000), sample(DAY, 0), sample(0, 50)]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_samples_of_a_topic_that_was_made_anew_are_not_mixed(
+    session: SparkSession, order: int
+) -> None:
+    commits = frame(session, "commits", [commit(0, 30, 5), commit(1, 0, 5, group="at its start")])
+    ends = frame(session, "end_offsets", TWO_LIVES[::order])
+    rows = {row.group_id: row for row in lag(commits, end_offsets=ends).collect()}
+    row = rows["g"]
+    assert (row.lag, row.lag_seconds, row.at_least) == (20, 0.4 * DAY, False)
+    row = rows["at its start"]
+    assert (row.lag, row.lag_seconds, row.at_least) == (50, DAY, False)
+
+
+def test_curves_know_each_life_of_a_topic(session: SparkSession) -> None:
+    commits = frame(session, "commits", [commit(0, 505, 2.5 * DAY), commit(1, 30, 0.5 * DAY)])
+    ends = frame(session, "end_offsets", TWO_LIVES)
+    found = lag_history(commits, end_offsets=ends).orderBy("time").collect()
+    assert [(row.lag, row.max_lag_seconds) for row in found] == [
+        (495, 0.5 * DAY),
+        (0, 0.0),
+        (20, 0.4 * DAY),
+    ]
+
+
+def test_of_two_samples_of_one_moment_the_higher_end_counts(session: SparkSession) -> None:
+    commits = frame(session, "commits", [commit(0, 5, 60)])
+    for ends in ([sample(90, 0), sample(0, 10), sample(0, 12)], [sample(0, 12), sample(0, 10)]):
+        row = only(lag(commits, end_offsets=frame(session, "end_offsets", ends)).collect())
+        assert (row.log_end, row.lag) == (12, 7)
+
+
+def test_curves_are_of_the_moment_of_their_samples(session: SparkSession) -> None:
+    """Written half a minute before the sample, and the period ends fourteen minutes after it."""
+    commits = frame(session, "commits", [commit(0, 5, 880)])
+    ends = frame(session, "end_offsets", [sample(900, 0), sample(840, 10)])
+    row = only(lag_history(commits, end_offsets=ends).where("lag > 0").collect())
+    assert (row.lag, row.max_lag_seconds) == (5, 30.0)
+    assert row.time.replace(tzinfo=NOW.tzinfo) == NOW
 
 
 def test_a_snapshot_counts_if_it_is_newer_than_the_log(session: SparkSession) -> None:

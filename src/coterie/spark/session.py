@@ -31,6 +31,8 @@ SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     # A filter that is not pushed still filters, but the cluster is asked for everything.
     "spark.sql.python.filterPushdown.enabled": "true",
+    # Spark's default. Without it the size of null is -1, and what overflows passes for a result.
+    "spark.sql.ansi.enabled": "true",
 }
 #: What Spark hides when it shows the options of a view or a table that SQL has made (`OPTIONS (...)`): its
 #: own words, and ours. A private key as text is told by what it is.

@@ -3,14 +3,17 @@
 Burrow keeps a ring of the last commits of each partition and a ring of the last end offsets, and judges a
 consumer by what is in them, without thresholds. Here the rings are windows over the tables. Two things are
 different, where Burrow is known to be wrong: commits of transactions that were aborted or are open do not
-count, and offsets that were removed are not judged.
+count, and neither does what was committed before an offset was removed.
+
+Of commits from before the first end offset the lag is not known. Where all depends on it there is no status,
+nor is there one for groups that have not committed for a week.
 
 The rules, in this order, for a partition with more lag than is allowed:
 STOP: nothing was committed for longer than the ring spans, and lag was not zero lately.
 REWIND: an offset is lower than the one before it, and no later one has caught up.
 Lag was zero, at one of the commits: OK.
 STALL: all commits are of the same offset.
-WARN: lag never went down from one commit to the next.
+WARN: lag never went down from one commit to the next; of two of them at least it must be known.
 """
 
 from __future__ import annotations
@@ -44,25 +47,24 @@ class Burrow:
     #: A partition with a smaller share of its ring filled is OK.
     minimum_complete: float = 0.0
     allowed_lag: int = 0
-    #: Older commits are not looked at.
+    #: Groups that have not committed for so long are not judged.
     expire_group: timedelta = timedelta(days=7)
 
 
 def partition_status(
     commits: DataFrame, history: DataFrame, now: Moment, settings: Burrow
 ) -> DataFrame:
-    """One row per group and partition: `status`, `complete`, `current_lag`, and what was looked at."""
-    rings = _rings(commits, history, now, settings)
+    """One row per group and partition: `status`, `complete`, `current_lag`, and what was looked at.
+
+    `status` is null if there is nothing to judge by. `since` is when the last offset was committed first.
+    """
+    rings = _rings(commits, history, settings)
     brokers = _broker_rings(history, settings)
     judged = at_moment(rings.join(brokers, _PLACE, "left"), now)
-    last = F.element_at("ring", -1)
     judged = judged.select(
         "*",
-        last["committed"].alias("last_committed"),
-        last["at"].alias("last_at"),
-        F.element_at("ring", 1)["at"].alias("first_at"),
         (F.size("ring") / F.lit(settings.intervals)).alias("complete"),
-        at_least_zero(F.col("broker_end") - last["committed"]).alias("current_lag"),
+        at_least_zero(F.col("broker_end") - F.col("last_committed")).alias("current_lag"),
         # Burrow's clock has seconds.
         (F.unix_seconds("as_of") * 1000).alias("now_ms"),
         F.transform("ring", lambda each: each["committed"]).alias("offsets"),
@@ -71,7 +73,7 @@ def partition_status(
     status = F.when(F.col("complete") < settings.minimum_complete, F.lit("OK")).otherwise(
         _status(settings.allowed_lag)
     )
-    return judged.withColumn("status", status)
+    return judged.withColumn("status", F.when(F.col("current_lag").isNotNull(), status))
 
 
 def group_status(partitions: DataFrame) -> DataFrame:
@@ -81,16 +83,29 @@ def group_status(partitions: DataFrame) -> DataFrame:
     return found.withColumn("status", _name_of("worst")).drop("worst")
 
 
-def with_group_status(partitions: DataFrame) -> DataFrame:
+def with_group_status(partitions: DataFrame, settings: Burrow) -> DataFrame:
     """The partitions, each with the figures of its group (`group_...`) beside its own.
 
     For whoever needs both: what partitions are made from is large, and is looked at only once this way.
+    Groups that have not committed for long lose their status here: partitions do not expire one by one.
     """
     of_group = Window.partitionBy("group_id")
     figures = [figure.over(of_group).alias(f"group_{name}") for name, figure in _figures().items()]
     first = F.row_number().over(of_group.orderBy(*_PLACE)) == 1
-    found = partitions.select("*", *figures, first.alias("first_of_group"))
-    return found.withColumn("group_status", _name_of("group_worst")).drop("group_worst")
+    found = partitions.select(
+        "*",
+        *figures,
+        first.alias("first_of_group"),
+        F.max("last_at").over(of_group).alias("group_last_at"),
+    )
+    silence = F.col("now_ms") - F.col("group_last_at")
+    alive = silence <= F.lit(int(settings.expire_group.total_seconds() * 1000))
+    return found.withColumns(
+        {
+            "status": F.when(alive, F.col("status")),
+            "group_status": F.when(alive, _name_of("group_worst")),
+        }
+    ).drop("group_worst")
 
 
 def _figures() -> dict[str, Column]:
@@ -103,6 +118,8 @@ def _figures() -> dict[str, Column]:
     return {
         "worst": F.max(F.element_at(number, F.col("status"))),
         "partitions": F.count("*"),
+        "judged": F.count("status"),
+        "with_ends": F.count("current_lag"),
         "total_lag": F.sum("current_lag"),
         "max_lag": F.max("current_lag"),
         "complete": F.avg((F.col("complete") == 1).cast("int")),
@@ -112,41 +129,57 @@ def _figures() -> dict[str, Column]:
 
 def _name_of(worst: str) -> Column:
     names = F.create_map(*[F.lit(each) for name, n in STATUSES.items() for each in (n, name)])
-    return F.element_at(names, F.least(F.col(worst), F.lit(STATUSES["ERR"])))
+    # `least` would make ERR of a group without a status.
+    number = F.when(F.col(worst).isNotNull(), F.least(F.col(worst), F.lit(STATUSES["ERR"])))
+    return F.element_at(names, number)
 
 
-def _rings(commits: DataFrame, history: DataFrame, now: Moment, settings: Burrow) -> DataFrame:
-    """The last commits of each partition, oldest first, each with the lag that it had."""
-    live = (
-        settled_commits(commits)
-        .where(~F.col("tombstone"))
-        .select(
-            "group_id",
-            "topic",
-            F.col("topic_partition").alias("partition"),
-            F.col("offset").alias("order"),
-            F.col("committed_offset").alias("committed"),
-            F.coalesce("commit_timestamp", "timestamp").alias("at"),
-        )
+def _rings(commits: DataFrame, history: DataFrame, settings: Burrow) -> DataFrame:
+    """The last commits of each partition, oldest first, each with the lag that it had; and the newest one."""
+    tail = _with_lag(_tails(commits, settings), history)
+    millis = F.unix_millis("at")
+    commit = F.struct("order", "committed", millis.alias("at"), "lag")
+    lists = tail.groupBy(*_KEYS).agg(
+        F.array_sort(F.collect_list(F.when(F.col("in_tail"), commit))).alias("tail"),
+        F.max_by("committed", "order").alias("last_committed"),
+        F.max_by(millis, "order").alias("last_at"),
+        F.min(F.when(F.col("begins_run"), millis)).alias("since"),
     )
-    oldest = F.unix_seconds("as_of") - F.lit(int(settings.expire_group.total_seconds()))
-    live = at_moment(live, now).where(F.unix_seconds("at") >= oldest).drop("as_of")
+    merged = F.aggregate("tail", F.expr(f"cast(array() as array<{_COMMIT}>)"), _merge(settings))
+    ring = F.slice(
+        merged, F.greatest(F.size(merged) - settings.intervals + 1, F.lit(1)), settings.intervals
+    )
+    return lists.withColumn("ring", ring).drop("tail")
+
+
+def _tails(commits: DataFrame, settings: Burrow) -> DataFrame:
+    """What is looked at of the commits since the last removal: the last ones (`in_tail`), and the one with
+    which the offset that is committed now began to stay (`begins_run`), however long ago that was."""
+    rows = settled_commits(commits).select(
+        "group_id",
+        "topic",
+        F.col("topic_partition").alias("partition"),
+        F.col("offset").alias("order"),
+        F.when(~F.col("tombstone"), F.col("committed_offset")).alias("committed"),
+        F.coalesce("commit_timestamp", "timestamp").alias("at"),
+        "tombstone",
+    )
     # More than fit into the ring, because some of them will take each other's place.
     most = settings.intervals * (20 if settings.min_distance else 2)
     backwards = Window.partitionBy(*_KEYS).orderBy(F.desc("order"))
-    tail = live.withColumn("place_from_end", F.row_number().over(backwards))
-    tail = _with_lag(tail.where(F.col("place_from_end") <= most), history)
-    commit = F.struct("order", "committed", F.unix_millis("at").alias("at"), "lag")
-    lists = tail.groupBy(*_KEYS).agg(F.array_sort(F.collect_list(commit)).alias("tail"))
-    merged = F.aggregate("tail", F.expr(f"cast(array() as array<{_COMMIT}>)"), _merge(settings))
-    return lists.select(
+    so_far = backwards.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    stays = F.min("committed").over(so_far) == F.max("committed").over(so_far)
+    goes_on = F.coalesce(F.lead("committed").over(backwards) == F.col("committed"), F.lit(False))
+    found = rows.select(
         *_KEYS,
-        F.slice(
-            merged,
-            F.greatest(F.size(merged) - settings.intervals + 1, F.lit(1)),
-            settings.intervals,
-        ).alias("ring"),
+        "order",
+        "committed",
+        "at",
+        F.max("tombstone").over(so_far).alias("removed"),
+        (F.row_number().over(backwards) <= most).alias("in_tail"),
+        (stays & ~goes_on).alias("begins_run"),
     )
+    return found.where(~F.col("removed") & (F.col("in_tail") | F.col("begins_run"))).drop("removed")
 
 
 def _merge(settings: Burrow) -> Callable[[Column, Column], Column]:
@@ -179,7 +212,7 @@ def _with_lag(tail: DataFrame, history: DataFrame) -> DataFrame:
     both = rows.unionByName(samples, allowMissingColumns=True)
     so_far = (
         Window.partitionBy(*_PLACE)
-        .orderBy("at", "is_commit")
+        .orderBy("at", "is_commit", "log_end")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     known = both.withColumn("known_end", F.last("log_end", ignorenulls=True).over(so_far))
@@ -190,28 +223,30 @@ def _with_lag(tail: DataFrame, history: DataFrame) -> DataFrame:
 
 def _broker_rings(history: DataFrame, settings: Burrow) -> DataFrame:
     """The newest end offset of each partition, and the lowest of the last ones."""
-    backwards = Window.partitionBy(*_PLACE).orderBy(F.desc("taken_at"))
+    backwards = Window.partitionBy(*_PLACE).orderBy(F.desc("taken_at"), F.desc("log_end"))
     newest = history.withColumn("place_from_end", F.row_number().over(backwards))
     newest = newest.where(F.col("place_from_end") <= settings.intervals)
     return newest.groupBy(*_PLACE).agg(
-        F.max_by("log_end", "taken_at").alias("broker_end"), F.min("log_end").alias("lowest_end")
+        F.max(F.when(F.col("place_from_end") == 1, F.col("log_end"))).alias("broker_end"),
+        F.min("log_end").alias("lowest_end"),
     )
 
 
 def _status(allowed_lag: int) -> Column:
-    silence = F.col("now_ms") - F.col("last_at")
-    recently_zero = F.coalesce(F.col("lowest_end") <= F.col("last_committed"), F.lit(False))
-    stopped = (silence > F.col("last_at") - F.col("first_at")) & ~recently_zero
+    first, last = F.element_at("ring", 1), F.element_at("ring", -1)
+    silence = F.col("now_ms") - last["at"]
+    recently_zero = F.col("lowest_end") <= F.col("last_committed")
+    stopped = (silence > last["at"] - first["at"]) & ~recently_zero
     was_zero = F.exists("lags", lambda lag: lag <= allowed_lag)
     stalled = F.size(F.array_distinct("offsets")) == 1
     return (
-        F.when(F.coalesce(F.col("current_lag"), F.lit(0)) <= allowed_lag, "OK")
+        F.when(F.col("current_lag") <= allowed_lag, "OK")
         .when(stopped, "STOP")
         .when(_rewound(), "REWIND")
         .when(was_zero, "OK")
-        .when(stalled, "STALL")
-        .when(~_ever_lower("lags"), "WARN")
-        .otherwise("OK")
+        .when(stalled & (F.size("lags") > 0), "STALL")
+        .when(_ever_lower("lags"), "OK")
+        .when(F.size("lags") > 1, "WARN")
     )
 
 

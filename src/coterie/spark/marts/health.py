@@ -36,8 +36,9 @@ HEALTH = (
     MartColumn(
         "status",
         "string",
-        "Of Burrow: `OK`, `WARN`, `ERR` for a group, also `STOP`, `STALL`, `REWIND` for a partition."
-        " Of other rules: `WARN` or `ERR`.",
+        "Of Burrow: `OK`, `WARN`, `ERR` for a group, null if it cannot be judged, also `STOP`, `STALL`,"
+        " `REWIND` for a partition."
+        " Of other rules: `OK` for `info`, `WARN` for `warning`, `ERR` for `critical`.",
     ),
     MartColumn("severity", "string", "`ok`, `info`, `warning` or `critical`."),
     MartColumn("evidence", "string", "The figures that it rests on."),
@@ -56,6 +57,9 @@ _STEPS = {
     "STALL": "it commits the same offset again and again: look for a record that it cannot process",
     "REWIND": "its offsets were set back: see offset_resets for who did it",
 }
+_NOT_JUDGED = (
+    "to judge it takes commits of the last week, and samples of end offsets from before them"
+)
 
 
 def health(
@@ -102,14 +106,15 @@ def health(
     history = end_offset_history(end_offsets, offsets, session, as_of)
     found = [*_of_lag(lag, there), *_of_members(people, history)]
     if commits is not None:
+        settings = burrow or Burrow()
         log = dataset_or_empty("commits", commits, session, as_of)
-        judged = partition_status(log, history, now, burrow or Burrow())
+        judged = partition_status(log, history, now, settings)
         # Offsets that were removed, and groups that are gone, are not judged.
         live = lag.select("group_id", *_PLACE)
         judged = judged.join(live, ["group_id", *_PLACE], "left_semi").join(
             there.select("group_id", "members"), "group_id", "left"
         )
-        found.append(_of_rings(judged, stuck_after))
+        found.append(_of_rings(judged, settings, stuck_after))
     found += _of_rebalances(session, rebalances, group_events, now, as_of)
     together = reduce(lambda one, other: one.unionByName(other), found)
     return conform(at_moment(together, now), HEALTH)
@@ -152,9 +157,10 @@ def _found(frame: DataFrame, *findings: Column) -> DataFrame:
 # Burrow, and what can be seen in its rings
 
 
-def _of_rings(judged: DataFrame, stuck_after: timedelta) -> DataFrame:
+def _of_rings(judged: DataFrame, settings: Burrow, stuck_after: timedelta) -> DataFrame:
     """A verdict for each group, the partitions that it comes from, and those that are stuck."""
-    rows = with_group_status(_with_stillness(judged))
+    still = ((F.col("now_ms") - F.col("since")) / 1000).cast("bigint")
+    rows = with_group_status(judged.withColumn("still_seconds", still), settings)
     bad = F.col("status") != "OK"
     return _found(
         rows,
@@ -169,21 +175,33 @@ def _steps() -> Column:
 
 
 def _verdict() -> Column:
-    """What Burrow says of a group."""
+    """What Burrow says of a group; without a status, what it lacks to say something."""
     status = F.col("group_status")
     counts = [
         F.format_string(f"%d {each}", F.col(f"group_{each}"))
         for each in ("WARN", "STOP", "STALL", "REWIND")
     ]
+    judged = F.concat(
+        F.format_string("%d partitions: ", F.col("group_judged")),
+        F.concat_ws(", ", *counts),
+        F.format_string("; total lag %d", F.col("group_total_lag")),
+    )
+    not_judged = F.format_string(
+        "not judged: the ends of %d of %d partitions are known; last commit %s",
+        F.col("group_with_ends"),
+        F.col("group_partitions"),
+        _time(F.timestamp_millis("group_last_at")),
+    )
     return _finding(
         "burrow",
-        F.when(status == "OK", "ok").when(status == "WARN", "warning").otherwise("critical"),
-        F.concat(
-            F.format_string("%d partitions: ", F.col("group_partitions")),
-            F.concat_ws(", ", *counts),
-            F.format_string("; total lag %d", F.coalesce("group_total_lag", F.lit(0))),
-        ),
-        F.when(status == "OK", _steps()["OK"]).otherwise(_steps()["ERR"]),
+        F.when(status.isNull(), "info")
+        .when(status == "OK", "ok")
+        .when(status == "WARN", "warning")
+        .otherwise("critical"),
+        F.when(status.isNull(), not_judged).otherwise(judged),
+        F.when(status.isNull(), F.lit(_NOT_JUDGED))
+        .when(status == "OK", _steps()["OK"])
+        .otherwise(_steps()["ERR"]),
         status=status,
         about="group",
     )
@@ -207,17 +225,8 @@ def _judgement() -> Column:
     )
 
 
-def _with_stillness(judged: DataFrame) -> DataFrame:
-    """Since when the offset has been the same, as far as the ring shows."""
-    same = F.filter("ring", lambda each: each["committed"] == F.col("last_committed"))
-    since = F.array_min(F.transform(same, lambda each: each["at"]))
-    return judged.withColumn("since", since).withColumn(
-        "still_seconds", ((F.col("now_ms") - F.col("since")) / 1000).cast("bigint")
-    )
-
-
 def _stuck(stuck_after: timedelta) -> Column:
-    """Members are there, lag too, and the offset has not moved for long."""
+    """Members are there, lag too, and the offset has not moved for long; of all commits, not of the ring."""
     still = F.col("still_seconds") >= stuck_after.total_seconds()
     finding = _finding(
         "stuck",
@@ -273,9 +282,9 @@ def _of_lag(lag: DataFrame, there: DataFrame) -> list[DataFrame]:
 def _at_risk() -> Column:
     """Retention is about to overtake the group."""
     span = F.col("log_end") - F.col("log_start")
-    share = F.col("lag") / span
+    share = F.when(span > 0, F.col("lag") / span)
     # A log that still has its first record has lost nothing yet.
-    risky = (F.col("log_start") > 0) & (span > 0) & (share >= _RISK) & ~F.col("data_loss")
+    risky = (F.col("log_start") > 0) & (share >= _RISK) & ~F.col("data_loss")
     finding = _finding(
         "retention_risk",
         "warning",
@@ -327,7 +336,8 @@ def _hot() -> Column:
 
 
 def _of_members(people: DataFrame, history: DataFrame) -> list[DataFrame]:
-    places = F.coalesce(F.size("places"), F.lit(0))
+    # Not `size`, of which a setting of the session says what it makes of null.
+    places = F.coalesce(F.array_size("places"), F.lit(0))
     counts = people.groupBy("group_id").agg(
         F.count("*").alias("members"),
         F.sum(places).alias("partitions"),
@@ -353,7 +363,10 @@ def _of_members(people: DataFrame, history: DataFrame) -> list[DataFrame]:
 def _unassigned(people: DataFrame, history: DataFrame) -> DataFrame:
     """Partitions of topics that a group subscribes to, and that none of its members has."""
     wanted = people.select("group_id", F.explode("subscription").alias("topic")).distinct()
-    there = history.select(*_PLACE).distinct()
+    # A topic that was made anew with fewer partitions has only those of its newest sample.
+    there = history.groupBy(*_PLACE).agg(F.max("taken_at").alias("sampled_at"))
+    newest = F.max("sampled_at").over(Window.partitionBy("topic"))
+    there = there.withColumn("newest", newest).where("sampled_at = newest").select(*_PLACE)
     has = people.select("group_id", F.explode("places").alias("place")).select(
         "group_id", "place.topic", "place.partition"
     )

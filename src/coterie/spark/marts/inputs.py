@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import reduce
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from coterie.datasets.schemas import TIMESTAMP, schema
@@ -132,14 +132,32 @@ def end_offset_history(
     session: SparkSession,
     as_of: datetime | None,
 ) -> DataFrame:
-    """Where logs began and ended over time: sampled for that purpose, or seen by snapshots of offsets."""
+    """Where logs began and ended over time: sampled for that purpose, or seen by snapshots of offsets.
+
+    A snapshot takes both, seconds apart, and Burrow counts samples. So what `offsets` saw of a partition is
+    only used where it was not sampled, or not any more.
+    """
     sampled = dataset_or_empty("end_offsets", end_offsets, session, as_of)
     columns = ["taken_at", "topic", "partition", "log_start", "log_end"]
     if offsets is None:
         return sampled.select(columns)
     seen = dataset_or_empty("offsets", offsets, session, as_of)
-    seen = seen.where(F.col("log_end").isNotNull()).select(columns).distinct()
-    return sampled.select(columns).unionByName(seen)
+    # Groups of one snapshot are asked about one after another, so their ends may differ.
+    seen = (
+        seen.where(F.col("log_end").isNotNull())
+        .groupBy("taken_at", "topic", "partition")
+        .agg(F.max("log_start").alias("log_start"), F.max("log_end").alias("log_end"))
+    )
+    if end_offsets is None:
+        return seen.select(columns)
+    both = sampled.select(*columns, F.lit(True).alias("sampled")).unionByName(
+        seen.select(*columns, F.lit(False).alias("sampled"))
+    )
+    last = F.max(F.when(F.col("sampled"), F.col("taken_at"))).over(
+        Window.partitionBy("topic", "partition")
+    )
+    later = F.coalesce(F.col("taken_at") > F.col("last_sampled"), F.lit(True))
+    return both.withColumn("last_sampled", last).where(F.col("sampled") | later).select(columns)
 
 
 def seconds(later: Column, earlier: Column) -> Column:

@@ -2,6 +2,7 @@
 
 Time comes from the history of end offsets: the oldest record that the group has not read was written when
 the log's end passed the committed offset, and between two samples the end is taken to have moved evenly.
+Where the end went back, the topic was made anew: samples from before tell nothing about the offsets after.
 The result is never NaN and never negative; where the history does not reach back far enough it says so.
 """
 
@@ -23,7 +24,7 @@ from coterie.spark.marts.inputs import (
 )
 from coterie.spark.marts.schemas import MartColumn, conform
 
-__all__ = ["LAG", "lag", "written_at"]
+__all__ = ["LAG", "lag", "with_lives", "written_at"]
 
 LAG = (
     MartColumn("group_id", "string", "The group."),
@@ -47,6 +48,7 @@ LAG = (
     MartColumn("as_of", "timestamp", "The moment that this is about."),
 )
 _PLACE = ["topic", "partition"]
+_LIFE = [*_PLACE, "life"]
 
 
 def lag(
@@ -59,18 +61,19 @@ def lag(
     """Lag of every group and partition as of a moment, the newest in the data by default."""
     session = session_of(commits, offsets)
     now = moment(as_of, session, commits=commits, end_offsets=end_offsets, offsets=offsets)
-    history = end_offset_history(end_offsets, offsets, session, as_of)
+    history = with_lives(end_offset_history(end_offsets, offsets, session, as_of))
     newest = history.groupBy(*_PLACE).agg(
-        F.max_by("log_start", "taken_at").alias("log_start"),
-        F.max_by("log_end", "taken_at").alias("log_end"),
+        F.max_by("log_start", "nth").alias("log_start"),
+        F.max_by("log_end", "nth").alias("log_end"),
         F.max("taken_at").alias("sampled_at"),
+        F.max("life").alias("life"),
     )
     points = committed_now(commits, offsets, as_of).join(newest, _PLACE, "left")
     points = at_moment(points, now).withColumn(
         "lag", at_least_zero(F.col("log_end") - F.col("committed_offset"))
     )
-    behind = points.where("lag > 0").select(*_PLACE, "committed_offset").distinct()
-    timed = points.join(written_at(behind, history), [*_PLACE, "committed_offset"], "left")
+    behind = points.where("lag > 0").select(*_LIFE, "committed_offset").distinct()
+    timed = points.join(written_at(behind, history), [*_LIFE, "committed_offset"], "left")
     return conform(_judged(timed), LAG)
 
 
@@ -89,40 +92,57 @@ def _judged(points: DataFrame) -> DataFrame:
     )
 
 
+def with_lives(history: DataFrame) -> DataFrame:
+    """The samples, each with how often its log had begun anew by then: its end had gone back.
+
+    `nth` counts the samples of a partition: of two of the same moment, the one with the higher end is later.
+    """
+    in_time = Window.partitionBy(*_PLACE).orderBy("taken_at", "log_end")
+    fell = F.coalesce(F.col("log_end") < F.lag("log_end").over(in_time), F.lit(False))
+    so_far = in_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return (
+        history.select(
+            "*", fell.cast("int").alias("fell"), F.row_number().over(in_time).alias("nth")
+        )
+        .withColumn("life", F.sum("fell").over(so_far))
+        .drop("fell")
+    )
+
+
 def written_at(points: DataFrame, history: DataFrame) -> DataFrame:
-    """When the record at each (topic, partition, committed_offset) was written: `written_at`.
+    """When the record at each (topic, partition, life, committed_offset) was written: `written_at`.
 
     The samples around an offset are found by sorting offsets and samples together, once upwards and once
     downwards: a running window each, where a join by range would compare everything with everything.
-    Offsets below the first sample get that sample's time, and `before_history` is true.
+    Offsets below the first sample of a life get that sample's time, and `before_history` is true.
     """
     sample = F.struct(F.col("taken_at").alias("at"), F.col("log_end").alias("end"))
     samples = history.select(
-        *_PLACE, F.col("log_end").alias("value"), F.lit(0).alias("asked"), sample.alias("sample")
+        *_LIFE, F.col("log_end").alias("value"), F.lit(0).alias("asked"), sample.alias("sample")
     )
     asked = points.select(
-        *_PLACE,
+        *_LIFE,
         F.col("committed_offset").alias("value"),
         F.lit(1).alias("asked"),
         F.lit(None).cast(samples.schema["sample"].dataType).alias("sample"),
     )
     both = samples.unionByName(asked)
-    by_place = Window.partitionBy(*_PLACE)
-    upwards = by_place.orderBy("value", "asked", "sample.at").rowsBetween(
+    by_life = Window.partitionBy(*_LIFE)
+    upwards = by_life.orderBy("value", "asked", "sample.at").rowsBetween(
         Window.unboundedPreceding, Window.currentRow
     )
-    downwards = by_place.orderBy(F.desc("value"), F.desc("asked"), F.desc("sample.at")).rowsBetween(
+    downwards = by_life.orderBy(F.desc("value"), F.desc("asked"), F.desc("sample.at")).rowsBetween(
         Window.unboundedPreceding, Window.currentRow
     )
     around = both.select(
-        *_PLACE,
+        *_LIFE,
         F.col("value").alias("committed_offset"),
         "asked",
         F.last("sample", ignorenulls=True).over(upwards).alias("below"),
         F.last("sample", ignorenulls=True).over(downwards).alias("above"),
     ).where("asked = 1")
     return around.select(
-        *_PLACE,
+        *_LIFE,
         "committed_offset",
         _between().alias("written_at"),
         F.col("below").isNull().alias("before_history"),

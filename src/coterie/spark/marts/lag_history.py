@@ -1,8 +1,8 @@
 """The mart `lag_history`: curves of lag over time, of the groups that are furthest behind.
 
 For each period the last commit up to its end counts against the newest end offset known then, so a group
-that stops committing is seen to fall behind. Only the worst groups have curves: all of them would be as
-large as the log.
+that stops committing is seen to fall behind; lag in time is that of the moment of that sample. Only the worst
+groups have curves: all of them would be as large as the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from coterie.spark.marts.inputs import (
     settled_commits,
 )
 from coterie.spark.marts.lag import lag as lag_mart
-from coterie.spark.marts.lag import written_at
+from coterie.spark.marts.lag import with_lives, written_at
 from coterie.spark.marts.schemas import MartColumn, conform
 
 __all__ = ["LAG_HISTORY", "lag_history"]
@@ -38,6 +38,7 @@ LAG_HISTORY = (
 )
 _PLACE = ["topic", "partition"]
 _KEYS = ["group_id", *_PLACE]
+_OFFSET = [*_PLACE, "life", "committed_offset"]
 
 
 def lag_history(
@@ -70,19 +71,17 @@ def lag_history(
         .orderBy(F.desc("age"), F.desc("behind"), "group_id")
         .limit(worst)
     )
-    history = end_offset_history(end_offsets, offsets, session, as_of)
+    history = with_lives(end_offset_history(end_offsets, offsets, session, as_of))
     length = int(every.total_seconds())
     reached = _reached(log.join(F.broadcast(chosen), "group_id", "left_semi"), length)
     ends = _ends(history, length)
     points = _filled(reached, ends).withColumn(
         "lag", at_least_zero(F.col("log_end") - F.col("committed_offset"))
     )
-    behind = points.where("lag > 0").select(*_PLACE, "committed_offset").distinct()
-    timed = points.join(written_at(behind, history), [*_PLACE, "committed_offset"], "left")
-    moment = F.timestamp_seconds("period")
-    timed = timed.withColumn(
-        "age", F.when(F.col("lag") == 0, 0.0).otherwise(seconds(moment, F.col("written_at")))
-    )
+    behind = points.where("lag > 0").select(*_OFFSET).distinct()
+    timed = points.join(written_at(behind, history), _OFFSET, "left")
+    age = seconds(F.col("sampled_at"), F.col("written_at"))
+    timed = timed.withColumn("age", F.when(F.col("lag") == 0, 0.0).otherwise(age))
     found = timed.groupBy("group_id", "topic", "period").agg(
         F.count("*").alias("partitions"),
         F.sum("lag").alias("lag"),
@@ -90,7 +89,7 @@ def lag_history(
         F.max("age").alias("max_lag_seconds"),
         F.bool_or(F.coalesce("before_history", F.lit(False))).alias("at_least"),
     )
-    return conform(found.withColumn("time", moment), LAG_HISTORY)
+    return conform(found.withColumn("time", F.timestamp_seconds("period")), LAG_HISTORY)
 
 
 def _period(column: str, length: int) -> Column:
@@ -118,7 +117,9 @@ def _reached(commits: DataFrame, length: int) -> DataFrame:
 def _ends(history: DataFrame, length: int) -> DataFrame:
     """The newest end offset of each partition in each period."""
     return history.groupBy(*_PLACE, _period("taken_at", length).alias("period")).agg(
-        F.max_by("log_end", "taken_at").alias("log_end")
+        F.max_by("log_end", "nth").alias("log_end"),
+        F.max("taken_at").alias("sampled_at"),
+        F.max("life").alias("life"),
     )
 
 
@@ -135,5 +136,10 @@ def _filled(reached: DataFrame, ends: DataFrame) -> DataFrame:
     state = F.when(F.col("removed").isNotNull(), F.struct("removed", "committed_offset"))
     known = both.withColumn("state", F.last(state, ignorenulls=True).over(so_far))
     return known.where(F.col("log_end").isNotNull() & ~F.col("state.removed")).select(
-        *_KEYS, "period", "log_end", F.col("state.committed_offset").alias("committed_offset")
+        *_KEYS,
+        "period",
+        "log_end",
+        "sampled_at",
+        "life",
+        F.col("state.committed_offset").alias("committed_offset"),
     )

@@ -27,6 +27,9 @@ __all__ = ["build", "newest_moment", "side_by_side"]
 
 T = TypeVar("T")
 
+#: What a snapshot says of groups.
+_OF_GROUPS = frozenset({"groups", "members", "assignments", "offsets"})
+
 
 def build(
     spark: SparkSession, store: TableStore, progress: Progress | None = None
@@ -118,5 +121,5 @@ def _input(spark: SparkSession, transaction: Transaction, name: str) -> DataFram
         frame = read_table(spark, transaction.store, name)
         nobody = transaction.store.state("snapshots").get("newest_groups") == 0
         # The newest snapshot, which has no row to say so: an older one must not speak in its place.
-        return frame.where("false") if nobody and name == "groups" else frame
+        return frame.where("false") if nobody and name in _OF_GROUPS else frame
     return spark.read.schema(MARTS[name].schema).parquet(literal(transaction.directory(name)))
