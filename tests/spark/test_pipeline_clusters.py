@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from coterie.client import AdminClient, TopicPartition
 from coterie.errors import CoterieError
-from coterie.spark.pipeline.build import build
+from coterie.spark.pipeline.build import inputs
 from coterie.spark.pipeline.ingest import ingest
 from coterie.spark.pipeline.origin import ClusterOrigin
 from coterie.spark.pipeline.query import run_query
@@ -109,7 +109,10 @@ def test_where_no_group_is_left_none_is_shown(spark: SparkSession, tmp_path: Pat
         with AdminClient.connect(settings) as admin:
             admin.delete_groups(["last"]).unwrap()
         snapshot(store, settings)
-        assert build(spark, store)["group_summary"] == 0
+        with store.write() as transaction:
+            found = inputs(spark, transaction, ("groups", "offsets", "end_offsets"))
+        counts = {name: each.count() for name, each in found.items() if each is not None}
+        assert counts == {"groups": 0, "offsets": 0, "end_offsets": 2}
 
 
 def test_a_transaction_that_hangs_is_told(spark: SparkSession, tmp_path: Path) -> None:

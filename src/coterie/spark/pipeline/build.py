@@ -23,7 +23,7 @@ from coterie.spark.pipeline.settings import has_few, writing
 from coterie.spark.pipeline.store import TableStore, Transaction
 from coterie.spark.pipeline.tables import MART_VERSION, RAW, RawTable
 
-__all__ = ["build", "newest_moment", "side_by_side"]
+__all__ = ["build", "inputs", "newest_moment", "side_by_side"]
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ def build(
         as_of = newest_moment(store)
 
         def make(mart: Mart) -> int:
-            frame = mart.make(**_inputs(spark, transaction, mart.needs), as_of=as_of)
+            frame = mart.make(**inputs(spark, transaction, mart.needs), as_of=as_of)
             return replace_mart(transaction, mart.name, frame, MART_VERSION)
 
         if has_few(store):
@@ -102,7 +102,7 @@ def _newest(path: str, table: RawTable) -> datetime | None:
     return max(found, default=None)
 
 
-def _inputs(
+def inputs(
     spark: SparkSession, transaction: Transaction, needs: tuple[str, ...]
 ) -> dict[str, DataFrame | None]:
     """What a mart is made from. One at least is there, if without rows: a mart asks it for the session."""
