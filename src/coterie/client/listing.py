@@ -97,8 +97,7 @@ class Listing:
             self._items = self._put_together(nodes)
             return await asking
         finally:
-            if not asking.done():
-                await end_task(asking)
+            await end_task(asking)
 
     async def _settled(self) -> bool:
         """Whether all coordinators are ready, those included that became one since."""

@@ -297,6 +297,7 @@ async def _first(calls: list[Coroutine[Any, Any, R]], causes: list[CoterieError]
     """The first answer. The next is asked when one has failed, or was silent for too long."""
     waiting = list(reversed(calls))
     tasks: set[asyncio.Task[R]] = set()
+    done: set[asyncio.Task[R]] = set()
     try:
         while waiting or tasks:
             if waiting:
@@ -314,15 +315,15 @@ async def _first(calls: list[Coroutine[Any, Any, R]], causes: list[CoterieError]
     finally:
         for call in waiting:
             call.close()
-        for task in tasks:
+        for task in (*tasks, *done):
             await end_task(task)
     return None
 
 
 async def end_task(task: asyncio.Task[Any]) -> None:
     """Cancel a task and see it end, so that nothing is left behind."""
-    task.cancel()
-    await asyncio.wait([task])
+    if task.cancel():  # else it has ended
+        await asyncio.wait([task])
     if not task.cancelled():
         task.exception()
 

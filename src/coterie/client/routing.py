@@ -148,8 +148,8 @@ class Routed(Generic[K, T]):
             self._errors.update(dict.fromkeys(keys, error))
             return []
         finally:
-            if not task.done():
-                await end_task(task)
+            # Also if it has ended: who was cancelled meanwhile has not seen how, and asyncio would tell.
+            await end_task(task)
         self._failed.pop(node, None)
         return [key for key in keys if not self._take(key, answers.get(key))]
 
