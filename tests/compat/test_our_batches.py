@@ -9,11 +9,6 @@ from collections.abc import Callable
 import pytest
 
 from coterie.error_codes import ErrorCode
-from coterie.protocol.messages.cluster import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
 from coterie.protocol.messages.data import (
     PartitionProduceData,
     ProduceRequest,
@@ -21,7 +16,7 @@ from coterie.protocol.messages.data import (
     TopicProduceData,
 )
 from coterie.protocol.records import CompressionType, RecordBatch, build_batch
-from tests.compat.clients.base import until
+from tests.compat.clients.base import leaders
 from tests.compat.clients.confluent import ConfluentClient
 from tests.compat.scenarios import drain, unique
 from tests.kit.kafka import KafkaCluster
@@ -50,28 +45,15 @@ def test_kafka_reads_what_we_compress(
     expected = [value for values in payloads().values() for value in values]
     with ConfluentClient(cluster.bootstrap) as client:
         assert client.create_topic(topic, 1) == "NONE"
-        with WireClient(*leader(cluster, topic)) as wire:
+        with WireClient(*cluster.addresses[0]) as wire:
+            (leader,) = leaders(wire, topic)
+        with WireClient(*cluster.addresses[leader]) as wire:
             for values in payloads().values():
                 send(wire, topic, codec, values)
         with client.consumer(unique("reader"), topic) as consumer:
             read = drain([consumer], expected)
     assert [each.offset for each in read] == list(range(len(expected)))
     assert [each.value for each in read] == expected
-
-
-def leader(cluster: KafkaCluster, topic: str) -> tuple[str, int]:
-    """The address of partition 0's leader, once there is one."""
-    found: list[int] = []
-
-    def known() -> bool:
-        asked = MetadataRequest(topics=(MetadataRequestTopic(name=topic),))
-        (answer,) = client.ask(asked, MetadataResponse).topics
-        found[:] = [each.leader_id for each in answer.partitions if each.leader_id >= 0]
-        return bool(found)
-
-    with WireClient(*cluster.addresses[0]) as client:
-        until(known, f"a leader of {topic}")
-    return cluster.addresses[found[0]]
 
 
 def send(client: WireClient, topic: str, codec: CompressionType, values: list[bytes]) -> None:

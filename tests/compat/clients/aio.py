@@ -142,7 +142,7 @@ class AioKafkaClient(Client):
             self._thread.join()
             self._loop.close()
 
-    def create_topic(self, topic: str, partitions: int) -> str:
+    def _create_topic(self, topic: str, partitions: int) -> str:
         answer = self._run(self._admin.create_topics([NewTopic(topic, partitions, 1)]))
         ((_, code, *_),) = answer.topic_errors
         return error_name(code)

@@ -15,6 +15,12 @@ from types import TracebackType
 from typing import ClassVar, NamedTuple, Self
 
 from coterie.error_codes import ErrorCode
+from coterie.protocol.messages.cluster import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from tests.kit.wire_client import WireClient
 
 __all__ = [
     "HEARTBEAT_MS",
@@ -26,6 +32,7 @@ __all__ = [
     "Refused",
     "Transactions",
     "error_name",
+    "leaders",
     "until",
 ]
 
@@ -71,6 +78,16 @@ def until(condition: Callable[[], object], what: str, seconds: float = _DEADLINE
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
+
+
+def leaders(broker: WireClient, topic: str) -> list[int]:
+    """The leaders of a topic's partitions, as far as a broker knows them; Apache Kafka's learn it in turn."""
+    asked = MetadataRequest(topics=(MetadataRequestTopic(name=topic),))
+    (answer,) = broker.ask(asked, MetadataResponse).topics
+    found = [
+        each.leader_id for each in sorted(answer.partitions, key=lambda each: each.partition_index)
+    ]
+    return [] if -1 in found else found
 
 
 class GroupConsumer(ABC):
@@ -151,9 +168,18 @@ class Client(ABC):
     ) -> None:
         self.close()
 
-    @abstractmethod
     def create_topic(self, topic: str, partitions: int) -> str:
-        """Create it; the name of the error, or NONE."""
+        """Create it, and wait until every broker knows it; the name of the error, or NONE."""
+        outcome = self._create_topic(topic, partitions)
+        if outcome == "NONE":
+            for address in self.bootstrap.split(","):
+                host, _, port = address.rpartition(":")
+                with WireClient(host, int(port)) as broker:
+                    until(lambda: leaders(broker, topic), f"{topic} at {address}")
+        return outcome
+
+    @abstractmethod
+    def _create_topic(self, topic: str, partitions: int) -> str: ...
 
     @abstractmethod
     def produce(

@@ -115,7 +115,7 @@ class ConfluentClient(Client):
         """An admin client of librdkafka ends when it is forgotten."""
         del self._admin
 
-    def create_topic(self, topic: str, partitions: int) -> str:
+    def _create_topic(self, topic: str, partitions: int) -> str:
         new = NewTopic(topic, partitions, replication_factor=1)
         return _outcome(self._admin.create_topics([new])[topic])
 

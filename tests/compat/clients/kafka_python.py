@@ -161,7 +161,7 @@ class KafkaPythonClient(Client):
         # It forgets sockets that did not connect; they are to be found by the test that had them.
         gc.collect()
 
-    def create_topic(self, topic: str, partitions: int) -> str:
+    def _create_topic(self, topic: str, partitions: int) -> str:
         options = {topic: {"num_partitions": partitions, "replication_factor": 1}}
         try:
             self._admin.create_topics(options, wait_for_metadata=True)
