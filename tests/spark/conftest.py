@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from coterie.simulation import simulate
+from coterie.spark.pipeline.session import remember_classes
 from coterie.spark.session import REDACTION, SETTINGS
 from tests.spark.engines import Standalone
 from tests.spark.pipeline_kit import Made, pipeline
@@ -51,17 +52,22 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         # Of each plan, after each of its stages, Spark writes a description for its page.
         .config("spark.sql.ui.explainMode", "simple")
+        # Of each column that is written down PySpark would tell the JVM the line.
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         .config(map={**SETTINGS, **REDACTION})
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.local.dir", str(home / "local"))
         # C1 only: tests are short, and the second compiler would take the cores from them. Alone it has
-        # 48 MB for code, which the plans of the marts fill; then the JVM stops compiling.
+        # 48 MB for code, which the plans of the marts fill; then the JVM stops compiling. And Spark's classes
+        # are taken as they are: to verify them takes a young JVM three seconds.
         .config(
             "spark.driver.extraJavaOptions",
-            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -Duser.timezone=UTC",
+            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -Duser.timezone=UTC"
+            " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
         )
         .getOrCreate()
     )
+    remember_classes(session)
     yield session
     session.stop()
     del os.environ["SPARK_HOME"]

@@ -22,7 +22,10 @@ SPARK = Path(pyspark.__file__).parent
 SUBMIT = str(SPARK / "bin" / "spark-submit")
 #: What an administrator has set for all jobs: spark-defaults.conf.
 _CONF = Path(__file__).parent / "conf"
-_DAEMON = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_DAEMON = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 _PATIENCE_S = 300.0
 
 

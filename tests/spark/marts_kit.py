@@ -132,14 +132,14 @@ def commit(
     return row | more
 
 
-def member(member_id: str, *partitions: int, **more: Any) -> dict[str, Any]:
-    """A member of a classic group that reads topic t."""
+def member(member_id: str, *partitions: int, topic: str = "t", **more: Any) -> dict[str, Any]:
+    """A member of a classic group that reads a topic."""
     row = {
         "member_id": member_id,
         "client_id": f"client-{member_id}",
         "client_host": "/10.0.0.1",
-        "subscription": ["t"],
-        "assignment": [{"topic": "t", "partitions": list(partitions)}] if partitions else [],
+        "subscription": [topic],
+        "assignment": [{"topic": topic, "partitions": list(partitions)}] if partitions else [],
     }
     return row | more
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
@@ -13,20 +13,35 @@ from coterie.spark.marts import health
 from tests.spark.marts_kit import NOW, commit, frame, generation, member, only, quick
 
 Rows = list[dict[str, Any]]
+Findings = dict[tuple[str, str, int | None], Row]
+MINUTE = 60
+#: Groups, and what they committed so many seconds ago.
+LIVES: dict[str, list[tuple[int | None, float]]] = {
+    "commits all the time": [(400, 185 * MINUTE), *((500, 5.0 * i) for i in range(400, 0, -1))],
+    "commits no more": [(400, 50 * MINUTE), (500, 40 * MINUTE)],
+    "moves": [(400, 35 * MINUTE), (500, MINUTE)],
+    "was set back": [(100, 32 * MINUTE), (200, 12 * MINUTE), (100, MINUTE)],
+    "was set back long ago": [(100, 90 * MINUTE), (200, 80 * MINUTE), (100, 40 * MINUTE)],
+    "was removed": [(100, 90 * MINUTE), (None, 80 * MINUTE), (100, MINUTE)],
+}
 
 
-@pytest.fixture(scope="module")
-def session(spark: SparkSession) -> Iterator[SparkSession]:
-    with quick(spark) as quick_session:
-        yield quick_session
+@dataclass(frozen=True)
+class Tables:
+    """Rows that marts are made from, by what they are."""
+
+    commits: Rows = field(default_factory=list)
+    end_offsets: Rows = field(default_factory=list)
+    group_events: Rows = field(default_factory=list)
+    offsets: Rows = field(default_factory=list)
 
 
-def sample(ago: float, end: int, partition: int = 0) -> dict[str, Any]:
+def sample(ago: float, end: int, partition: int = 0, *, topic: str) -> dict[str, Any]:
     at = NOW - timedelta(seconds=ago)
-    return {"taken_at": at, "topic": "t", "partition": partition, "log_start": 0, "log_end": end}
+    return {"taken_at": at, "topic": topic, "partition": partition, "log_start": 0, "log_end": end}
 
 
-def found(session: SparkSession, **tables: Rows) -> dict[tuple[str, str, int | None], Row]:
+def found(session: SparkSession, **tables: Rows) -> Findings:
     """Findings by group, rule and partition."""
     frames = {name: frame(session, name, rows) for name, rows in tables.items()}
     given: dict[str, Any] = {"as_of": NOW, **frames}
@@ -35,50 +50,88 @@ def found(session: SparkSession, **tables: Rows) -> dict[tuple[str, str, int | N
     return {(row.group_id, row.rule, row.partition): row for row in rows}
 
 
-def test_stuck_is_who_stays_at_an_offset_however_often_it_commits(session: SparkSession) -> None:
-    minute = 60
-    lives: dict[str, list[tuple[int | None, float]]] = {
-        "commits all the time": [(400, 185 * minute), *((500, 5.0 * i) for i in range(400, 0, -1))],
-        "commits no more": [(400, 50 * minute), (500, 40 * minute)],
-        "moves": [(400, 35 * minute), (500, minute)],
-        "was set back": [(100, 32 * minute), (200, 12 * minute), (100, minute)],
-        "was set back long ago": [(100, 90 * minute), (200, 80 * minute), (100, 40 * minute)],
-        "was removed": [(100, 90 * minute), (None, 80 * minute), (100, minute)],
-    }
+def standing() -> Tables:
+    """Groups that stay at an offset, or do not, however often they commit."""
     commits: Rows = []
-    for group, life in lives.items():
-        commits += [commit(len(commits) + i, *each, group=group) for i, each in enumerate(life)]
-    events = [generation(0, 1, member("m", 0), group=group) for group in lives]
-    # A single sample: of these two Burrow cannot say more, but the offset of one stands still all the same.
-    ends = [sample(0, 10_500)]
-    rows = found(session, commits=commits, end_offsets=ends, group_events=events)
-    stuck = {group: row.evidence for (group, rule, _), row in rows.items() if rule == "stuck"}
+    for group, life in LIVES.items():
+        at = len(commits)
+        commits += [
+            commit(at + i, *each, group=group, topic="standing") for i, each in enumerate(life)
+        ]
+    given = member("m", 0, topic="standing")
+    events = [generation(0, 1, given, group=group) for group in LIVES]
+    # A single sample: of two of them Burrow cannot say more, but the offset of one stands still all the same.
+    return Tables(commits, [sample(0, 10_500, topic="standing")], events)
+
+
+def half_known() -> Tables:
+    """Groups of topics of which nobody has seen the ends."""
+    commits = [
+        commit(0, 10, 60, group="known", topic="known"),
+        commit(1, 20, 30, group="half known", topic="known"),
+        commit(2, 20, 30, group="half known", topic="unknown"),
+        commit(3, 20, 30, group="not known", topic="unknown"),
+    ]
+    return Tables(commits, [sample(90, 20, topic="known"), sample(0, 20, topic="known")])
+
+
+def seen_often() -> Tables:
+    """Seven snapshots ago the group was at the end, and Burrow looks at ten samples."""
+    commits = [commit(i, 1_000, 2_050 - i, group="seen", topic="seen") for i in range(3)]
+    ends: Rows = []
+    offsets: Rows = []
+    for i, end in enumerate([900, 950, 1_000, *range(1_010, 1_080, 10)]):
+        ago = 300.0 * (9 - i)
+        ends.append(sample(ago, end, topic="seen"))
+        seen = {"snapshot_id": f"{i}", "committed_offset": 1_000}
+        # Asked two seconds earlier, and of each group anew while the log grows.
+        offsets += [
+            sample(ago + 2, end + n, topic="seen") | seen | {"group_id": f"seen {n}"}
+            for n in (0, 1)
+        ]
+    return Tables(commits, ends, offsets=offsets)
+
+
+def made_smaller() -> Tables:
+    """A topic that had four partitions once."""
+    ends = [sample(600, 10, partition, topic="smaller") for partition in range(4)]
+    ends += [sample(0, 5, partition, topic="smaller") for partition in range(2)]
+    events = [generation(0, 1, member("m", 1, topic="smaller"), group="smaller")]
+    return Tables(end_offsets=ends, group_events=events)
+
+
+@pytest.fixture(scope="module")
+def findings(spark: SparkSession) -> Findings:
+    """About all of them at once: each has groups and topics of its own."""
+    every = [standing(), half_known(), seen_often(), made_smaller()]
+    tables = {
+        each.name: [row for one in every for row in getattr(one, each.name)]
+        for each in fields(Tables)
+    }
+    with quick(spark) as session:
+        return found(session, **tables)
+
+
+def test_stuck_is_who_stays_at_an_offset_however_often_it_commits(findings: Findings) -> None:
+    stuck = {group: row.evidence for (group, rule, _), row in findings.items() if rule == "stuck"}
     assert stuck == {
         "commits all the time": "offset 500 since 2026-03-02 23:26:40, 2000 s ago; lag 10000",
         "commits no more": "offset 500 since 2026-03-02 23:20:00, 2400 s ago; lag 10000",
         "was set back long ago": "offset 100 since 2026-03-02 23:20:00, 2400 s ago; lag 10400",
     }
-    unjudged = {group for (group, _, _), row in rows.items() if row.status is None}
-    assert unjudged == {"commits all the time", "moves"}
+    unjudged = {group for (group, _, _), row in findings.items() if row.status is None}
+    assert unjudged & LIVES.keys() == {"commits all the time", "moves"}
 
 
-def test_groups_of_topics_without_samples_are_not_judged(session: SparkSession) -> None:
-    commits = [
-        commit(0, 10, 60),
-        commit(1, 20, 30, group="half known"),
-        commit(2, 20, 30, group="half known", topic="unknown"),
-        commit(3, 20, 30, group="not known", topic="unknown"),
-    ]
-    ends = [sample(90, 20), sample(0, 20)]
-    rows = found(session, commits=commits, end_offsets=ends)
+def test_groups_of_topics_without_samples_are_not_judged(findings: Findings) -> None:
     verdicts = {
         group: (row.status, row.severity, row.evidence)
-        for (group, rule, partition), row in rows.items()
-        if (rule, partition) == ("burrow", None)
+        for (group, rule, partition), row in findings.items()
+        if group.endswith("known") and (rule, partition) == ("burrow", None)
     }
     counts = "1 partitions: 0 WARN, {} STOP, 0 STALL, 0 REWIND; total lag {}"
     assert verdicts == {
-        "g": ("ERR", "critical", counts.format(1, 10)),
+        "known": ("ERR", "critical", counts.format(1, 10)),
         "half known": ("OK", "ok", counts.format(0, 0)),
         "not known": (
             None,
@@ -88,20 +141,18 @@ def test_groups_of_topics_without_samples_are_not_judged(session: SparkSession) 
     }
 
 
-def test_a_snapshot_is_one_sample_though_it_sees_ends_several_times(session: SparkSession) -> None:
-    """Seven snapshots ago the group was at the end, and Burrow looks at ten samples."""
-    commits = [commit(i, 1_000, 2_050 - i) for i in range(3)]
-    ends: Rows = []
-    offsets: Rows = []
-    for i, end in enumerate([900, 950, 1_000, *range(1_010, 1_080, 10)]):
-        ago = 300.0 * (9 - i)
-        ends.append(sample(ago, end))
-        seen = {"snapshot_id": f"{i}", "committed_offset": 1_000}
-        # Asked two seconds earlier, and of each group anew while the log grows.
-        offsets += [sample(ago + 2, end + n) | seen | {"group_id": f"g{n}"} for n in (0, 1)]
-    row = found(session, commits=commits, end_offsets=ends, offsets=offsets)["g", "burrow", None]
+def test_a_snapshot_is_one_sample_though_it_sees_ends_several_times(findings: Findings) -> None:
+    row = findings["seen", "burrow", None]
     assert (row.status, row.severity) == ("OK", "ok")
     assert row.evidence.endswith("total lag 70")
+
+
+def test_partitions_that_a_topic_no_longer_has_need_no_member(findings: Findings) -> None:
+    row = only([row for (group, _, _), row in findings.items() if group == "smaller"])
+    assert (row.rule, row.evidence) == (
+        "unassigned_partitions",
+        "1 partitions have no member: 0",
+    )
 
 
 def test_members_without_partitions_do_not_depend_on_the_session(spark: SparkSession) -> None:
@@ -115,14 +166,3 @@ def test_members_without_partitions_do_not_depend_on_the_session(spark: SparkSes
     row = rows["g", "more_members_than_partitions", None]
     assert row.evidence == "3 members for 1 partitions; idle: b, c"
     assert (row.status, row.severity) == ("OK", "info")
-
-
-def test_partitions_that_a_topic_no_longer_has_need_no_member(session: SparkSession) -> None:
-    ends = [sample(600, 10, partition) for partition in range(4)]
-    ends += [sample(0, 5, partition) for partition in range(2)]
-    rows = found(session, end_offsets=ends, group_events=[generation(0, 1, member("m", 1))])
-    row = only(list(rows.values()))
-    assert (row.rule, row.evidence) == (
-        "unassigned_partitions",
-        "1 partitions have no member: 0",
-    )

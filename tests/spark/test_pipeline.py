@@ -31,11 +31,7 @@ from coterie.spark.pipeline.startup import prepare
 from coterie.spark.pipeline.store import TableStore
 from coterie.spark.pipeline.tables import RAW
 from tests.spark.engines import environment
-from tests.spark.marts_kit import quick
 from tests.spark.pipeline_kit import Made, everything, pipeline
-
-#: Spark compiles plans, as it does for users with many rows.
-COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 
 def test_run_makes_all_tables_and_a_report(made: Made) -> None:
@@ -88,16 +84,15 @@ def test_killed_in_ingest_and_in_build_and_run_again(
     assert done.output.startswith("log: ")
 
     # In the middle of the marts: some are written.
-    killed = run_killed(cache, "build.replace_mart", 5, "build", "--out", str(out))
+    killed = run_killed(cache, "store.Transaction.replace", 2, "build", "--out", str(out))
     assert (killed.returncode, killed.stderr) == (-signal.SIGKILL, "")
     # The second start was by the command that the script had come to in the first: it was not kept anew.
     assert kept.stat().st_ino == by_script.st_ino
-    assert "lag" not in TableStore(out).tables
-    assert list(out.glob("lag/*/*.parquet"))
+    assert not MARTS.keys() & set(TableStore(out).tables)
+    assert {path.parents[1].name for path in out.glob("*/*/*.parquet")} & MARTS.keys()
 
     monkeypatch.setattr(settings, "_FEW_ROWS", 0)
-    with quick(spark, **COMPILED):
-        assert pipeline("run", "--segments", made.segments, "--out", out).exit_code == 0
+    assert pipeline("run", "--segments", made.segments, "--out", out).exit_code == 0
     assert everything(out) == everything(made.out)
     named = {path for name in TableStore(out).tables for path in TableStore(out).paths(name)}
     assert {str(path) for path in out.rglob("*.parquet")} == named
@@ -106,7 +101,7 @@ def test_killed_in_ingest_and_in_build_and_run_again(
 #: Runs `coterie pipeline` and ends as by kill -9 at the n-th call of a function, after ingest or build began.
 KILLED = """
 import os, signal, sys
-from coterie.spark.pipeline import build, ingest
+from coterie.spark.pipeline import build, ingest, store
 
 left = [{number}]
 real = {function}

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from coterie.spark import submit
@@ -17,15 +14,6 @@ from tests.spark.engines import SUBMIT, Standalone, environment
 from tests.spark.pipeline_kit import Made, everything, pipeline
 
 _PATIENCE_S = 300.0
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(brokers=2) as running:
-        running.create_topic("orders", partitions=4)
-        running.scene("stable_group", "billing", topic="orders", members=2)
-        running.scene("lagging_group", "reports", topic="orders", lag=50)
-        yield running
 
 
 def run(*command: str | Path) -> str:
@@ -42,37 +30,33 @@ def run(*command: str | Path) -> str:
     return done.stdout
 
 
-def test_segment_files_on_a_standalone_cluster(
+def test_segment_files_through_spark_submit(
     spark: SparkSession, standalone: Standalone, made: Made, tmp_path: Path
 ) -> None:
-    """By `--master`, which starts the driver itself."""
+    """The whole pipeline, with master and memory from spark-submit."""
     out = tmp_path / "out"
-    coterie = (sys.executable, "-c", "from coterie.cli.main import main; main()")
-    where = ("--segments", made.segments, "--out", out, "--master", standalone.master)
-    said = run(*coterie, "pipeline", "run", *where)
+    said = run(
+        *(SUBMIT, "--master", standalone.master, "--executor-memory", "512m"),
+        *(submit.__file__, "run", "--segments", made.segments, "--out", out),
+    )
     assert said.replace(str(out), str(made.out)) == made.said
     assert everything(out) == everything(made.out)
 
 
-def test_a_live_cluster_through_spark_submit(
-    spark: SparkSession, standalone: Standalone, cluster: EmbeddedCluster, tmp_path: Path
+def test_the_log_of_a_live_cluster_by_master(
+    spark: SparkSession, standalone: Standalone, tmp_path: Path
 ) -> None:
-    """The snapshot, the log and the marts of a running cluster, with master and memory from spark-submit."""
-    out, again, other = (tmp_path / name for name in ("out", "again", "other"))
-    where = ("--bootstrap-server", cluster.bootstrap_servers)
-    said = run(
-        *(SUBMIT, "--master", standalone.master, "--executor-memory", "512m"),
-        *("--conf", "spark.ui.enabled=false"),
-        *(submit.__file__, "run", *where, "--out", out),
-    )
-    assert "2 groups" in said
-    tables = everything(out)
-    assert tables["members"]
-    # The same snapshot and the same log, built here.
-    shutil.copytree(out, again)
-    assert pipeline("build", "--out", again).exit_code == 0
-    assert everything(again) == tables
-    # The same log, read here.
-    assert pipeline("ingest", *where, "--out", other).exit_code == 0
-    for name, rows in everything(other).items():
-        assert rows == tables[name], name
+    """The command starts the driver itself, and executors ask the brokers."""
+    there, here = tmp_path / "there", tmp_path / "here"
+    coterie = (sys.executable, "-c", "from coterie.cli.main import main; main()")
+    with EmbeddedCluster(brokers=2) as cluster:
+        cluster.create_topic("orders", partitions=4)
+        cluster.scene("stable_group", "billing", topic="orders", members=2)
+        cluster.scene("lagging_group", "reports", topic="orders", lag=50)
+        where = ("--bootstrap-server", cluster.bootstrap_servers)
+        run(*coterie, "pipeline", "ingest", *where, "--out", there, "--master", standalone.master)
+        assert pipeline("ingest", *where, "--out", here).exit_code == 0
+    found = everything(there)
+    assert found["commits"]
+    assert found["group_events"]
+    assert found == everything(here)

@@ -75,7 +75,6 @@ def test_local_cluster(
 ) -> None:
     """Two executors in processes of their own: everything that they need is sent to them."""
     submit = [SUBMIT, "--master", "local-cluster[2,1,1024]"]
-    submit += ["--conf", "spark.ui.enabled=false"]
     # Else it would write into its own installation.
     submit += ["--conf", f"spark.executorEnv.SPARK_WORKER_DIR={tmp_path}"]
     submit += ["--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.compress=false"]
@@ -108,7 +107,7 @@ def test_standalone_by_spark_submit_with_an_executor_killed_in_the_middle(
     hold = tmp_path / "hold"
     hold.mkdir()
     command = [SUBMIT, "--master", standalone.master]
-    command += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false"]
+    command += ["--conf", "spark.driver.host=127.0.0.1"]
     command += ["--executor-memory", "512m"]
     command += ["--py-files", str(JOB.parent / "__init__.py")]
     command += [str(JOB), disk, cluster.bootstrap_servers, "--hold", str(hold)]

@@ -26,7 +26,7 @@ from coterie.spark.session import SETTINGS, check_versions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DEFAULT_MASTER", "Starting", "pipeline_session"]
+__all__ = ["DEFAULT_MASTER", "Starting", "pipeline_session", "remember_classes"]
 
 DEFAULT_MASTER: Final = "local[*]"
 _KEEP_LOGS_SECONDS: Final = 7 * 86_400
@@ -42,6 +42,9 @@ _STARTING: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.app.name": "coterie pipeline",
+    # Of each column that is written down PySpark would tell the JVM the line, for the messages of errors: six
+    # more calls where one would do, and the marts write down thousands.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 #: Up to so many rows, a JVM is done before its second compiler has repaid the time it takes from the cores: a
 #: third of the time of a small run, a fifth at a million rows, nothing any more at four million.
@@ -49,6 +52,16 @@ _ONE_COMPILER_ROWS: Final = 2_000_000
 #: The first compiler alone. It would have 48 MB for code then, which the plans of the marts fill: compiling
 #: ends, and a thread of Spark's may end with it, for which Spark waits for ever.
 _ONE_COMPILER: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
+
+
+#: What PySpark asks the JVM for at every column and every list of them: classes as it names them, and what it
+#: calls of each most often.
+_CLASSES: Final = {
+    "functions": ("col", "lit", "when"),
+    "org.apache.spark.sql.functions": ("col", "lit", "when"),
+    "PythonUtils": ("toSeq",),
+    "PythonSQLUtils": (),
+}
 
 
 class Starting:
@@ -120,6 +133,7 @@ class Starting:
                 SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
             raise CoterieError(f"Spark did not start: {last_words(self.log) or error}") from None
         spark.sparkContext.setLogLevel("ERROR" if self.log else "WARN")
+        remember_classes(spark)
         if launch is not None:
             end_with_any_thread(gateway)
         return spark
@@ -164,7 +178,22 @@ def _borrowed() -> SparkSession | None:
     spark = Session.builder.getOrCreate().newSession()
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
+    remember_classes(spark)
     return spark
+
+
+def remember_classes(spark: SparkSession) -> None:
+    """Let py4j keep the classes that PySpark asks for again and again.
+
+    It would ask the JVM each time, which looks for a short name in every package that is imported, and for
+    each of them in all of Spark's jars: a fifth of the time in which small marts are made.
+    """
+    jvm = spark.sparkContext._jvm  # noqa: SLF001
+    for name, members in _CLASSES.items():
+        found = getattr(jvm, name)
+        for member in members:
+            setattr(found, member, getattr(found, member))
+        setattr(jvm, name, found)
 
 
 def _has_jvm() -> bool:
