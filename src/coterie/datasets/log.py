@@ -59,7 +59,7 @@ class LogSlice(msgspec.Struct, frozen=True):
 
 
 class LogRange(msgspec.Struct, frozen=True):
-    """What is wanted of the log: offsets by partition, and times, the second of each not included.
+    """What is wanted of the log: offsets by partition, the second of each not included, and since when.
 
     Partitions that are not named are read whole; `partitions` limits them.
     """
@@ -67,7 +67,6 @@ class LogRange(msgspec.Struct, frozen=True):
     starting: Mapping[int, int] = {}
     ending: Mapping[int, int] = {}
     start_ms: int | None = None
-    end_ms: int | None = None
     partitions: frozenset[int] | None = None
 
     def wants(self, partition: int) -> bool:

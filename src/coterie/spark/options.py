@@ -215,7 +215,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
 
     @property
     def range(self) -> LogRange:
-        return LogRange(self.starting, self.ending, self.start_ms, self.end_ms, self.partitions)
+        return LogRange(self.starting, self.ending, self.start_ms, self.partitions)
 
     def log_query(self, columns: tuple[str, ...]) -> LogQuery:
         return LogQuery(self.dataset.name, columns, self.selection, self.start_ms, self.end_ms)

@@ -14,7 +14,7 @@ from coterie.spark.marts.inputs import (
     settled_commits,
 )
 
-__all__ = ["committed_now"]
+__all__ = ["committed_now", "with_last_commit"]
 
 
 def committed_now(
@@ -48,6 +48,23 @@ def committed_now(
     )
     gone = F.col("tombstone") | F.col("committed_offset").isNull()
     return found.where(~gone).drop("tombstone")
+
+
+def with_last_commit(
+    groups: DataFrame, commits: DataFrame | None, as_of: datetime | None
+) -> DataFrame:
+    """Groups with `last_commit` of the offsets they keep: also for topics that are gone since, if known."""
+    if commits is None:
+        return groups
+    log = settled_commits(dataset_or_empty("commits", commits, groups.sparkSession, as_of))
+    last = (
+        log.where(~F.col("tombstone"))
+        .groupBy("group_id")
+        .agg(F.max(F.coalesce("commit_timestamp", "timestamp")).alias("last_known"))
+    )
+    joined = groups.join(last, "group_id", "left")
+    whole = F.coalesce("last_known", "last_commit")
+    return joined.withColumn("last_commit", whole).drop("last_known")
 
 
 def _by_log(commits: DataFrame) -> DataFrame:

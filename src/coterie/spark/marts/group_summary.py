@@ -7,6 +7,7 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from coterie.spark.marts.committed import with_last_commit
 from coterie.spark.marts.inputs import (
     Moment,
     at_moment,
@@ -96,7 +97,8 @@ def group_summary(
         F.max("data_loss").alias("data_loss"),
         F.max("commit_time").alias("last_commit"),
     )
-    found = at_moment(there.join(behind, "group_id", "left"), now)
+    found = with_last_commit(there.join(behind, "group_id", "left"), commits, as_of)
+    found = at_moment(found, now)
     # Without the log nobody has counted, and 0 would say that there was none.
     none = F.lit(None if commits is None and group_events is None else 0)
     found = _with_rebalances(found, rebalances, now, none)

@@ -14,14 +14,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from coterie.plans.model import Plan, PlannedGroup
-from coterie.spark.marts.committed import committed_now
+from coterie.spark.marts.committed import committed_now, with_last_commit
 from coterie.spark.marts.inputs import (
     at_moment,
     dataset_or_empty,
     moment,
     seconds,
     session_of,
-    settled_commits,
 )
 from coterie.spark.marts.membership import groups_now
 from coterie.spark.marts.schemas import MartColumn, conform
@@ -88,7 +87,7 @@ def stale_groups(
         F.col("state").isin("Empty", "Dead")
     )
     kept = idle.join(_kept(committed), "group_id", "left")
-    found = at_moment(_with_last_commit(kept, commits, as_of), now)
+    found = at_moment(with_last_commit(kept, commits, as_of), now)
     found = found.select(
         "*",
         F.col("empty_since").alias("last_member"),
@@ -108,29 +107,13 @@ def _kept(committed: DataFrame) -> DataFrame:
     total = F.sum("lag") if "lag" in committed.columns else F.lit(None).cast("bigint")
     return committed.groupBy("group_id").agg(
         F.count("*").alias("offsets"),
-        F.max("commit_time").alias("last_kept"),
+        F.max("commit_time").alias("last_commit"),
         F.max("expire_time").alias("asked_expiry"),
         F.count_if(F.col("expire_time").isNull()).alias("unasked"),
         F.max(F.when(F.col("expire_time").isNull(), F.col("commit_time"))).alias("last_unasked"),
         F.array_sort(F.collect_set("topic")).alias("topics"),
         total.alias("total_lag"),
     )
-
-
-def _with_last_commit(
-    found: DataFrame, commits: DataFrame | None, as_of: datetime | None
-) -> DataFrame:
-    """When each group last committed, also for topics that are gone since, and their offsets with them."""
-    if commits is None:
-        return found.withColumn("last_commit", F.col("last_kept"))
-    log = settled_commits(dataset_or_empty("commits", commits, found.sparkSession, as_of))
-    last = (
-        log.where(~F.col("tombstone"))
-        .groupBy("group_id")
-        .agg(F.max(F.coalesce("commit_timestamp", "timestamp")).alias("last_commit"))
-    )
-    joined = found.join(last, "group_id", "left")
-    return joined.withColumn("last_commit", F.coalesce("last_commit", "last_kept"))
 
 
 def _expiry(retention: timedelta) -> Column:
