@@ -21,6 +21,8 @@ __all__ = ["end_of", "end_with_any_thread", "hushed", "stop"]
 
 #: A connection is lost, and a task has failed, a moment before the process has ended.
 _END_SECONDS: Final = 15.0
+#: What Spark writes to its log before it ends of an error that nobody has handled.
+_FATAL: Final = "SparkUncaughtExceptionHandler: Uncaught exception"
 #: Loggers of pyspark that write a page of JSON to stderr for every failed query, which we tell in a sentence.
 _LOUD: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
@@ -58,7 +60,7 @@ def end_with_any_thread(gateway: Any) -> None:
 def end_of(error: Exception, log: Path | None) -> str | None:
     """What the JVM ended of, if that is why something failed."""
     process = _process()
-    if process is None or not (_is_lost(error) or "OutOfMemoryError" in str(error)):
+    if process is None or not (_is_lost(error) or _is_ending(error, log)):
         return None
     try:
         process.wait(_END_SECONDS)
@@ -76,6 +78,13 @@ def _is_lost(error: Exception) -> bool:
     if isinstance(error, Py4JError):
         return not isinstance(error, Py4JJavaError)
     return isinstance(error, (ConnectionError, EOFError))
+
+
+def _is_ending(error: Exception, log: Path | None) -> bool:
+    """Whether the JVM is about to end: meanwhile it answers, and may say only what follows from it."""
+    if "OutOfMemoryError" in str(error):
+        return True
+    return log is not None and _FATAL in log.read_text(encoding="utf-8", errors="replace")
 
 
 def stop(spark: SparkSession) -> None:
