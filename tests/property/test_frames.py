@@ -205,7 +205,7 @@ def test_f01_any_stream_gives_the_same_frames_and_error_however_it_is_cut(
     assert outcomes[0] == outcomes[1]
 
 
-def received(buffer: ReceiveBuffer, data: bytes) -> list[bytes]:
+def received(buffer: ReceiveBuffer, data: bytes) -> list[bytes | memoryview]:
     """What the buffer gives when a socket writes into it, as much as there is room for at a time."""
     found = []
     while data:
@@ -226,7 +226,7 @@ def test_f05_a_buffer_that_sockets_write_into_gives_what_the_other_gives(
 ) -> None:
     edges = sorted({0, *(min(cut, len(stream)) for cut in cuts), len(stream)})
     one, other = FrameBuffer(max_frame=5000), ReceiveBuffer(max_frame=5000)
-    frames: tuple[list[bytes], list[bytes]] = ([], [])
+    frames: tuple[list[bytes], list[bytes | memoryview]] = ([], [])
     for start, stop in pairwise(edges):
         with suppress(ProtocolError):
             frames[0].extend(one.feed(stream[start:stop]))

@@ -189,10 +189,10 @@ class Connection(asyncio.BufferedProtocol):
         except ProtocolError as error:
             self.close(error)
 
-    def _receive(self, frame: bytes) -> None:
+    def _receive(self, frame: bytes | memoryview) -> None:
         # Records stay where they are: as slices of a view they are not copied.
         fetched = self._waiting and type(self._waiting[0].request).__key__ == ApiKey.FETCH
-        _, response = self._in_flight.receive(memoryview(frame) if fetched else frame)
+        _, response = self._in_flight.receive(memoryview(frame) if fetched else bytes(frame))
         waiting = self._waiting.popleft()
         self._welcome = self._welcome or not isinstance(waiting.request, ApiVersionsRequest)
         throttle_ms = getattr(response, "throttle_time_ms", 0)

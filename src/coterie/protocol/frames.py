@@ -34,9 +34,8 @@ __all__ = [
 #: As large as a broker accepts by default (socket.request.max.bytes); a server should set far less.
 MAX_FRAME: Final = 104_857_600
 
-#: What a ReceiveBuffer begins with, and the most that it keeps when it is empty.
+#: What a ReceiveBuffer keeps; frames that do not fit have memory of their own.
 _ROOM: Final = 32 << 10
-_KEPT: Final = 8 << 20
 
 #: By number, since asking the enum for a member costs half a microsecond.
 _APIS: Final = {api.value: api for api in ApiKey}
@@ -124,37 +123,49 @@ class FrameBuffer:
 class ReceiveBuffer:
     """The same for sockets that write into a buffer of ours: for answers of many megabytes.
 
-    A frame is copied once, out of memory that is used again and again. The buffer grows by what has
-    arrived, to twice of it, and not by what a size promises.
+    Small frames share a buffer and are copied out of it. A larger one has memory of its own, where the socket
+    writes it and where it stays. That memory grows by what has arrived, to twice of it, and not by what a size
+    promises, unless a frame of that size has come whole before.
     """
 
     def __init__(self, max_frame: int = MAX_FRAME) -> None:
         self.max_frame = max_frame
         #: As in FrameBuffer.
         self.error: ProtocolError | None = None
-        self._data = bytearray(_ROOM)
+        self._shared = bytearray(_ROOM)
+        #: Of the frame that has memory of its own: how large it will be, 0 if there is none.
+        self._size = 0
+        self._own = bytearray()
+        #: How much of the one that is written to is used.
         self._used = 0
+        #: The largest frame with memory of its own that has come whole.
+        self._largest = 0
 
     def __len__(self) -> int:
         """How many bytes of an incomplete frame are held."""
-        return self._used
+        return self._used + (4 if self._size else 0)
 
     def room(self) -> memoryview:
         """Where the next bytes may be written; tell `received` how many there were."""
-        if self._used == len(self._data):
+        if not self._size:
+            return memoryview(self._shared)[self._used :]
+        if self._used == len(self._own):
             # A new one: whoever was given room may still hold it, and then the old one cannot grow.
-            grown = bytearray(2 * self._used)
-            grown[: self._used] = self._data
-            self._data = grown
-        return memoryview(self._data)[self._used :]
+            grown = bytearray(min(self._size, 2 * self._used))
+            grown[: self._used] = self._own
+            self._own = grown
+        return memoryview(self._own)[self._used :]
 
-    def received(self, count: int) -> list[bytes]:
+    def received(self, count: int) -> list[bytes | memoryview]:
         """The frames that so many bytes complete, without their sizes; errors are as in FrameBuffer."""
         self._used += count
-        frames: list[bytes] = []
+        frames: list[bytes | memoryview] = []
         if self.error is None:
             try:
-                self._cut(frames)
+                if self._size:
+                    self._complete(frames)
+                else:
+                    self._cut(frames)
             except ProtocolError as error:
                 self.error = error
         if self.error is not None:
@@ -163,22 +174,39 @@ class ReceiveBuffer:
                 raise self.error
         return frames
 
-    def _cut(self, frames: list[bytes]) -> None:
+    def _complete(self, frames: list[bytes | memoryview]) -> None:
+        """Hand out the frame with memory of its own, if it is all there."""
+        if self._used == self._size:
+            frames.append(memoryview(self._own).toreadonly())
+            self._largest = max(self._largest, self._size)
+            self._own = bytearray()
+            self._size = self._used = 0
+
+    def _cut(self, frames: list[bytes | memoryview]) -> None:
+        """Hand out what is whole of the shared buffer, and move the rest to where it can become so."""
         at, end = 0, self._used
-        view = memoryview(self._data)
+        view = memoryview(self._shared)
         while end - at >= 4:
-            stop = at + 4 + _size(self._data, at, self.max_frame)
+            size = _size(self._shared, at, self.max_frame)
+            stop = at + 4 + size
             if stop > end:
+                if 4 + size > len(self._shared):
+                    self._begin(size, view[at + 4 : end])
+                    return
                 break
             frames.append(bytes(view[at + 4 : stop]))
             at = stop
-        if not at:
-            return
-        rest = bytes(view[at:end])
-        if len(self._data) > _KEPT:
-            self._data = bytearray(max(_ROOM, len(rest)))
-        self._data[: len(rest)] = rest
-        self._used = len(rest)
+        if at:
+            rest = bytes(view[at:end])
+            self._shared[: len(rest)] = rest
+            self._used = len(rest)
+
+    def _begin(self, size: int, start: memoryview) -> None:
+        """Give a frame memory of its own; it begins with what has arrived of it."""
+        self._size = size
+        self._used = len(start)
+        self._own = bytearray(min(size, max(2 * self._used, _ROOM, self._largest)))
+        self._own[: self._used] = start
 
 
 def _size(data: bytes | bytearray, at: int, max_frame: int) -> int:

@@ -1,8 +1,8 @@
 """The columnar reader: a fetched buffer of record batches as numpy arrays, no Python object per record.
 
-Batches are found by a loop over their lengths, and another checks their checksums. From there on all is
-vectors: step i takes the i-th record of every batch at once and reads its length, and when all records
-are found, each field is read for all of them. Record headers are measured but not read. Called by readers
+Batches are found by a loop over their lengths. From there on all is vectors: the checksums of all batches
+are one; step i takes the i-th record of every batch at once and reads its length, and when all records are
+found, each field is read for all of them. Record headers are measured but not read. Called by readers
 in bulk (the Spark source, lag reports); one record at a time is coterie.protocol.records.batch.
 """
 
@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
-from crc32c import crc32c
 
 from coterie.errors import RecordBatchError
 from coterie.protocol.batch_places import find_places
@@ -26,6 +25,7 @@ from coterie.protocol.records.batch import (
     TRANSACTIONAL_FLAG_MASK,
     batch_end,
 )
+from coterie.protocol.records.checksums import first_wrong
 from coterie.protocol.records.compression import (
     MAX_DECOMPRESSED,
     Buffer,
@@ -73,8 +73,7 @@ _HEADER = np.dtype(
         ("records_count", ">i4"),
     ]
 )
-_LENGTH_END = 12  # the length counts the bytes from here, the checksum covers those from _CRC_END
-_CRC_END = 21
+_LENGTH_END = 12  # the length counts the bytes from here
 
 # Below this many batches at once, a loop in Python over their records is quicker than vector steps.
 _FEW = 128
@@ -278,21 +277,15 @@ def _check_batches(
 ) -> int:
     """Where the last batch ends; RecordBatchError for the first that is none, or is not as it was written."""
     ends = positions + _LENGTH_END + header["length"]
-    wrong = header["magic"] != MAGIC
-    if check_crc:
-        starts = (positions + _CRC_END).tolist()
-        stored = header["crc"].tolist()
-        found = [crc32c(view[at:end]) for at, end in zip(starts, ends.tolist(), strict=True)]
-        if found != stored:
-            wrong |= np.array(found) != np.array(stored)
-    for index in np.flatnonzero(wrong)[:1].tolist():
-        position = int(positions[index])
-        batch_end(view, position)  # raises if the magic is to blame
+    for position in positions[header["magic"] != MAGIC][:1].tolist():
+        batch_end(view, position)  # raises, for its magic
+    wrong = first_wrong(view, positions, ends, header["crc"]) if check_crc else None
+    if wrong is not None:
         raise RecordBatchError(
-            f"not the stored checksum {header['crc'][index]}",
+            f"not the stored checksum {header['crc'][wrong]}",
             message="RecordBatch",
             field="crc",
-            offset=position,
+            offset=int(positions[wrong]),
         )
     end = int(ends[-1]) if len(ends) else 0
     batch_end(view, end)  # what follows may be half a batch, but nothing else
