@@ -123,9 +123,9 @@ class FrameBuffer:
 class ReceiveBuffer:
     """The same for sockets that write into a buffer of ours: for answers of many megabytes.
 
-    Small frames share a buffer and are copied out of it. A larger one has memory of its own, where the socket
-    writes it and where it stays. That memory grows by what has arrived, to twice of it, and not by what a size
-    promises, unless a frame of that size has come whole before.
+    Small frames share a buffer and are copied out of it. A larger one has memory of its own, where the
+    socket writes it and where it stays. That memory grows by what has arrived, to twice of it, and not by
+    what a size promises, unless a frame of that size has come whole before.
     """
 
     def __init__(self, max_frame: int = MAX_FRAME) -> None:
