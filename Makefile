@@ -62,9 +62,9 @@ lock: $(STAMP) ## Resolve the dependencies anew into requirements/
 	  --output-file requirements/dev.lock pyproject.toml
 
 clean: ## Remove everything that was made
-	rm -rf fuzz/corpus .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage build dist bench/results.json
+	rm -rf fuzz/corpus .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage build dist bench/results.json src/*.egg-info src/coterie/_native.*so
 	find src tests bench fuzz examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is written last: an install that was cut short is done again.
-$(STAMP): requirements/dev.lock pyproject.toml tools/make-venv
+$(STAMP): requirements/dev.lock pyproject.toml tools/make-venv $(wildcard src/native/*)
 	@PYTHON="$(PYTHON)" tools/make-venv

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from coterie import compiled
 from coterie.errors import ProtocolError
 from coterie.protocol.api import ApiKey
 from coterie.protocol.catalog import all_messages
@@ -178,7 +179,20 @@ def _read_control_records(batch: RecordBatch) -> None:
 
 
 def _read_columns(data: bytes) -> None:
-    """The columnar reader may overlook what only the headers of a record show, and nothing else."""
+    """The columnar reader may overlook what only the headers of a record show, and nothing else.
+
+    It is compiled code mostly, or vectors: both, one after the other.
+    """
+    native = compiled.native
+    for each in {native, None}:
+        compiled.native = each
+        try:
+            _read_columns_by_it(data)
+        finally:
+            compiled.native = native
+
+
+def _read_columns_by_it(data: bytes) -> None:
     try:
         columns = read_columns(data, check_crc=False, limit=_UNPACKED, total_limit=_ALL_UNPACKED)
     except ProtocolError:

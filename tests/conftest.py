@@ -16,6 +16,7 @@ pytest_plugins = [
     "tests.kit.invariant_watch",
     "tests.kit.workers",
     "tests.kit.last_words",
+    "tests.kit.readers",
     "tests.compat.missing_programs",
 ]
 

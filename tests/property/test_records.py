@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coterie import compiled
 from coterie.errors import RecordBatchError
 from coterie.protocol.records import (
     CompressionType,
@@ -86,13 +87,19 @@ def attempt(read: Callable[[bytes], list[tuple[Any, ...]]], buffer: bytes) -> An
         return None
 
 
-@pytest.fixture(params=[1, 2, 128], ids=["vector-steps", "both", "loop"], scope="module")
+WAYS = {"vector-steps": 1, "both": 2, "loop": 128, "compiled": None}
+
+
+@pytest.fixture(params=WAYS.values(), ids=list(WAYS), scope="module")
 def few(request: pytest.FixtureRequest) -> Any:
-    """The ways of finding records: all batches at once, one after another, and first so, then so."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr(columns_module, "_FEW", request.param)
-    yield
-    patch.undo()
+    """The ways of finding records: all batches at once, one after another, first so, then so; compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param is None:
+            request.getfixturevalue("native")
+        else:
+            patch.setattr(compiled, "native", None)
+            patch.setattr(columns_module, "_FEW", request.param)
+        yield
 
 
 @given(RECORDS, LIKE)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from coterie.protocol.records.columns import Bools, Int64s, gather
 from coterie.protocol.records.compression import Buffer
 
-__all__ = ["CommitValues"]
+__all__ = ["TOMBSTONE", "CommitValues"]
 
 #: Behind the metadata: when it was committed; in version 1 when it expires.
 _TIMES: Final = np.dtype([("time", ">i8"), ("expire", ">i8")])
@@ -31,7 +31,8 @@ _WHOLE: Final = np.dtype(
 _NEWEST: Final = 4
 _EPOCH_FROM: Final = 3
 _EXPIRES: Final = 1
-_TOMBSTONE: Final = -1
+#: The version of no value.
+TOMBSTONE: Final = -1
 _LONGEST: Final = 0x7FFF
 _ONE_BYTE: Final = 0x80  # sizes of compact strings below this have one byte
 
@@ -61,7 +62,7 @@ class CommitValues:
         count = len(start)
         self.tombstone = length < 0
         version = head["version"].astype(np.int64)
-        version[self.tombstone] = _TOMBSTONE
+        version[self.tombstone] = TOMBSTONE
         self.version = version
         self.offset = head["offset"].astype(np.int64)
         none = np.full(count, -1, np.int64)

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from coterie.datasets import vectors
 from coterie.datasets.chunks import Chunk
-from coterie.datasets.commits import Commits, commit_rows
+from coterie.datasets.commit_vectors import commit_rows
+from coterie.datasets.commits import find_commits
 from coterie.protocol.group_records import decode_record, record_types
 from coterie.protocol.records.columns import Bools, Int64s, gather
 from coterie.protocol.versioned import Undecoded
@@ -69,7 +70,7 @@ class _Records:
 def _looked_at(chunk: Chunk, rows: Int64s) -> Int64s:
     """Rows that have to be decoded to know whether they can be; of ordinary commits that is known."""
     commits = commit_rows(chunk, rows)
-    found: Int64s = np.union1d(Commits(chunk, commits).odd, np.setdiff1d(rows, commits))
+    found: Int64s = np.union1d(find_commits(chunk, commits, ()).odd, np.setdiff1d(rows, commits))
     return found
 
 

@@ -19,6 +19,7 @@ from coterie.protocol.records.compression import Buffer
 
 __all__ = [
     "binaries",
+    "chosen",
     "is_utf8",
     "named",
     "numbers",
@@ -50,6 +51,11 @@ _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 _PAIRS: Final = np.array(
     [_BASE64[bits >> 6] | _BASE64[bits & 63] << 8 for bits in range(1 << 12)], np.dtype("<u2")
 )
+
+
+def chosen(values: NDArray[Any], rows: Int64s) -> NDArray[Any]:
+    """The values of some rows, each named once; without a copy if they are all."""
+    return values if len(rows) == len(values) else values[rows]
 
 
 def strings(buffer: Buffer, start: Int64s, length: Int64s) -> pa.Array:

@@ -9,6 +9,8 @@ from array import array
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from coterie import compiled
+
 if TYPE_CHECKING:
     from coterie.protocol.records.compression import Buffer
 
@@ -22,6 +24,9 @@ _OVERHEAD: Final = 61
 def find_places(buffer: Buffer) -> array[int]:
     """Where each whole batch begins, up to the first that is not all there or says that it is too short."""
     places = array("q")
+    if compiled.native is not None:
+        places.frombytes(compiled.native.find_places(buffer))
+        return places
     found = places.append
     at = 0
     size = len(buffer)

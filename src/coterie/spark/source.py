@@ -23,6 +23,7 @@ from coterie.spark.errors import told_in_one_line
 from coterie.spark.filters import push
 from coterie.spark.options import SourceOptions
 from coterie.spark.streaming import CoterieStreamReader, exact
+from coterie.spark.worker import settle
 
 if TYPE_CHECKING:
     from coterie.datasets.live import LiveTask
@@ -127,6 +128,7 @@ class CoterieReader(DataSourceReader):
         return [LogPartition(each) for each in packed(slices, options.bytes_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        settle()
         return exact(self._read(partition), self._expected)
 
     def _read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

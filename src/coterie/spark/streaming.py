@@ -22,6 +22,7 @@ from coterie.datasets.log import LogSlice, cut, packed, read_log
 from coterie.errors import CoterieError
 from coterie.spark.errors import told_in_one_line
 from coterie.spark.options import SourceOptions
+from coterie.spark.worker import settle
 
 __all__ = ["CoterieStreamReader", "exact"]
 
@@ -144,6 +145,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from cut(int(key), max(first, reached), stop)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        settle()
         return exact(self._read(partition), self._expected)
 
     def _read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""The vectorised decoder of commits against the codec of the message, on sound, odd and hostile records."""
+"""The decoders of commits in bulk against the codec of the message, on sound, odd and hostile records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from coterie.datasets.chunks import parse
 from coterie.datasets.commits import commits
 from coterie.datasets.log_records import log_records
-from coterie.datasets.schemas import schema
+from coterie.datasets.schemas import pruned, schema
 from coterie.datasets.times import moment
 from coterie.protocol.group_records import decode_record, encode_key
 from coterie.protocol.group_records.classic import (
@@ -24,6 +24,8 @@ from coterie.protocol.group_records.classic import (
 from coterie.protocol.types import Uuid
 from coterie.protocol.versioned import encode_versioned, leading_number
 from tests.kit.offsets_log import batch_of, commit
+
+pytestmark = pytest.mark.usefixtures("readers")
 
 Records = list[tuple[bytes | None, bytes | None]]
 TOPIC_ID = Uuid(bytes(range(1, 17)))
@@ -187,6 +189,12 @@ def test_any_bytes_are_survived(data: st.DataObject) -> None:
         key, value = commit(version=data.draw(st.integers(0, 4)))
         records.append((mutated(data, key), data.draw(st.none() | st.just(mutated(data, value)))))
     assert decoded(records) == expected(records)
+    for name in schema("commits").names:
+        # Which rows there are does not depend on what is asked for.
+        alone = pruned("commits", [name])
+        chunk = parse(7, batch_of(records), 0, None)
+        column = commits(chunk, chunk.data_rows(), alone, None).column(name)
+        assert column.to_pylist() == [row[name] for row in expected(records)]
 
 
 def mutated(data: st.DataObject, sound: bytes) -> bytes:

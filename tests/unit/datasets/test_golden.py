@@ -24,6 +24,8 @@ from tests.golden.test_offsets_log import printed
 from tests.kit.golden import DATA
 from tests.kit.offsets_log import batch_of, golden_disk
 
+pytestmark = pytest.mark.usefixtures("readers")
+
 Rows = list[dict[str, Any]]
 
 

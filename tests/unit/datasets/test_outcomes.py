@@ -18,6 +18,8 @@ from coterie.protocol.records.batch import TRANSACTIONAL_FLAG_MASK
 from coterie.protocol.records.control import ControlRecordType, control_batch
 from tests.kit.offsets_log import batch_of, commit, write_segment
 
+pytestmark = pytest.mark.usefixtures("readers")
+
 COMMIT, ABORT = ControlRecordType.COMMIT, ControlRecordType.ABORT
 
 

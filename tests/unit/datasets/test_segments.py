@@ -23,6 +23,8 @@ from coterie.protocol.records.columns import read_columns
 from coterie.protocol.records.compression import CompressionType
 from tests.kit.offsets_log import batch_of, commit, golden_disk, write_segment
 
+pytestmark = pytest.mark.usefixtures("readers")
+
 Rows = list[dict[str, Any]]
 
 

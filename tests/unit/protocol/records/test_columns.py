@@ -18,6 +18,8 @@ from coterie.protocol.records.batch import TIMESTAMP_TYPE_MASK
 from coterie.protocol.records.columns import RecordColumns, gather, read_columns
 from tests.unit.protocol.records.golden import CODECS, cases, segment
 
+pytestmark = pytest.mark.usefixtures("readers")
+
 READABLE = [
     pytest.param(case["buffer"], id=f"{name}-{case['case']}")
     for name in (*CODECS, "control", "sequences")

@@ -1,0 +1,38 @@
+"""The part of Coterie that is compiled, from src/native: `native`, or None where there was no C compiler.
+
+It does nothing that its callers cannot do without it, in numpy or Python. Whatever is not quite as it
+should be, it leaves to them: they say what is wrong.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+__all__ = ["Native", "native"]
+
+
+class Native(Protocol):
+    """The functions of coterie._native. Arrays are buffers of integers of the machine's byte order."""
+
+    def find_places(self, buffer: Any, /) -> bytes:
+        """Where each whole batch of a buffer begins (int64), as coterie.protocol.batch_places finds it."""
+
+    def find_records(
+        self, buffer: Any, starts: Any, ends: Any, counts: Any, fields: Any, /
+    ) -> bool:
+        """Read so many records between each start and end (int64) into six columns of int64.
+
+        Timestamp delta, offset delta, start and length of the key, start and length of the value; a length
+        of -1 is null. False if a record is damaged.
+        """
+
+    def read_commits(self, buffer: Any, /, *arrays: Any) -> tuple[int, ...]:
+        """Read commits into columns; see coterie.datasets.compiled_commits."""
+
+
+native: Native | None
+try:
+    native = cast("Native", import_module("coterie._native"))
+except ImportError:
+    native = None

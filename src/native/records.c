@@ -1,0 +1,106 @@
+/* Record batches: where they begin, and the fields of their records as columns. */
+#include "native.h"
+
+enum { LENGTH_AT = 8, LENGTH_END = 12, BATCH_OVERHEAD = 61 };
+
+/* Where each whole batch begins, up to the first that is not all there or says that it is too short. */
+static Py_ssize_t follow_lengths(const Py_buffer *data, int64_t *places) {
+    const uint8_t *bytes = data->buf;
+    Py_ssize_t count = 0;
+    for (Py_ssize_t at = 0; at <= data->len - BATCH_OVERHEAD;) {
+        int32_t length = (int32_t)read_u32(bytes + at + LENGTH_AT);
+        if (length < BATCH_OVERHEAD - LENGTH_END || length > data->len - at - LENGTH_END)
+            break;
+        if (places != NULL)
+            places[count] = at;
+        count++;
+        at += LENGTH_END + length;
+    }
+    return count;
+}
+
+PyObject *find_places(PyObject *Py_UNUSED(module), PyObject *buffer) {
+    Py_buffer data;
+    if (PyObject_GetBuffer(buffer, &data, PyBUF_SIMPLE) < 0)
+        return NULL;
+    Py_ssize_t size = follow_lengths(&data, NULL) * (Py_ssize_t)sizeof(int64_t);
+    PyObject *found = PyBytes_FromStringAndSize(NULL, size);
+    if (found != NULL)
+        follow_lengths(&data, (int64_t *)PyBytes_AsString(found));
+    PyBuffer_Release(&data);
+    return found;
+}
+
+/* The columns of the records, one behind the other in memory. */
+typedef struct {
+    int64_t *timestamp_delta, *offset_delta, *key_start, *key_length, *value_start, *value_length;
+} Fields;
+
+/* Length and bytes of a key or value; any negative length is null, as Kafka reads it. */
+static inline int skip_bytes(Cursor *cursor, const uint8_t *data, int64_t *start, int64_t *length) {
+    if (!read_varint(cursor, 5, length))
+        return 0;
+    *start = cursor->at - data;
+    if (*length < 0)
+        *length = -1;
+    else if (*length > cursor->end - cursor->at)
+        return 0;
+    else
+        cursor->at += *length;
+    return 1;
+}
+
+/* One record, which must end where its length says; headers are measured, not read. */
+static inline int read_record(Cursor *batch, const uint8_t *data, Fields *fields, Py_ssize_t row) {
+    int64_t length, headers;
+    if (!read_varint(batch, 5, &length) || length < 1 || length > batch->end - batch->at)
+        return 0;
+    Cursor record = {batch->at + 1, batch->at + length}; /* behind the attributes, which are unused */
+    batch->at = record.end;
+    if (!read_varint(&record, 10, &fields->timestamp_delta[row]) ||
+        !read_varint(&record, 5, &fields->offset_delta[row]) ||
+        !skip_bytes(&record, data, &fields->key_start[row], &fields->key_length[row]) ||
+        !skip_bytes(&record, data, &fields->value_start[row], &fields->value_length[row]) ||
+        !read_varint(&record, 5, &headers))
+        return 0;
+    int64_t left = record.end - record.at;
+    return headers == 0 ? left == 0 : headers > 0 && headers * 2 <= left;
+}
+
+/* Whether all records of all batches are as they should be; if not, somebody else says what is wrong. */
+static int read_batches(const Py_buffer *data, const int64_t *starts, const int64_t *ends,
+                        const int64_t *counts, Py_ssize_t batches, Fields *fields, Py_ssize_t rows) {
+    const uint8_t *bytes = data->buf;
+    Py_ssize_t row = 0;
+    for (Py_ssize_t batch = 0; batch < batches; batch++) {
+        if (starts[batch] < 0 || starts[batch] > ends[batch] || ends[batch] > data->len ||
+            counts[batch] < 0 || counts[batch] > rows - row)
+            return 0;
+        Cursor cursor = {bytes + starts[batch], bytes + ends[batch]};
+        for (Py_ssize_t stop = row + counts[batch]; row < stop; row++)
+            if (!read_record(&cursor, bytes, fields, row))
+                return 0;
+        if (cursor.at != cursor.end)
+            return 0;
+    }
+    return row == rows;
+}
+
+PyObject *find_records(PyObject *Py_UNUSED(module), PyObject *args) {
+    Py_buffer data, starts, ends, counts, out;
+    if (!PyArg_ParseTuple(args, "y*y*y*y*w*", &data, &starts, &ends, &counts, &out))
+        return NULL;
+    Py_ssize_t batches = counts.len / (Py_ssize_t)sizeof(int64_t);
+    Py_ssize_t rows = out.len / (6 * (Py_ssize_t)sizeof(int64_t));
+    int64_t *columns = out.buf;
+    Fields fields = {columns,            columns + rows,     columns + 2 * rows,
+                     columns + 3 * rows, columns + 4 * rows, columns + 5 * rows};
+    int sound = starts.len == counts.len && ends.len == counts.len &&
+                read_batches(&data, starts.buf, ends.buf, counts.buf, batches, &fields, rows);
+    PyBuffer_Release(&data);
+    PyBuffer_Release(&starts);
+    PyBuffer_Release(&ends);
+    PyBuffer_Release(&counts);
+    PyBuffer_Release(&out);
+    return PyBool_FromLong(sound);
+}
