@@ -6,6 +6,7 @@ should be, it leaves to them: they say what is wrong.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -17,6 +18,14 @@ class Native(Protocol):
 
     def find_places(self, buffer: Any, /) -> bytes:
         """Where each whole batch of a buffer begins (int64), as coterie.protocol.batch_places finds it."""
+
+    def read_headers(self, buffer: Any, places: Any, headers: Any, /) -> bool:
+        """Read the header that is at each place into int64 for each field; False if one is not all there."""
+
+    def join_checksums(
+        self, buffer: Any, starts: Any, ends: Any, crc32c: Callable[..., int], back: bytes, /
+    ) -> int:
+        """The checksum of batches as one message; see coterie.protocol.records.checksums."""
 
     def find_records(
         self, buffer: Any, starts: Any, ends: Any, counts: Any, fields: Any, /

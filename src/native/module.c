@@ -3,6 +3,8 @@
 
 static PyMethodDef methods[] = {
     {"find_places", find_places, METH_O, NULL},
+    {"read_headers", read_headers, METH_VARARGS, NULL},
+    {"join_checksums", join_checksums, METH_VARARGS, NULL},
     {"find_records", find_records, METH_VARARGS, NULL},
     {"read_commits", read_commits, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -58,6 +58,8 @@ static inline int read_varint(Cursor *cursor, int most, int64_t *value) {
 }
 
 PyObject *find_places(PyObject *module, PyObject *buffer);
+PyObject *read_headers(PyObject *module, PyObject *args);
+PyObject *join_checksums(PyObject *module, PyObject *args);
 PyObject *find_records(PyObject *module, PyObject *args);
 PyObject *read_commits(PyObject *module, PyObject *args);
 

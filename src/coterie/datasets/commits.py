@@ -52,7 +52,7 @@ def _number(name: str, kind: pa.DataType, *, null_below_zero: bool = False) -> _
 
 
 _COLUMNS: Final[Mapping[str, _Column]] = {
-    "partition": lambda c: vectors.numbers(np.full(len(c.rows), c.chunk.partition), pa.int32()),
+    "partition": lambda c: pa.array(np.full(len(c.rows), c.chunk.partition, np.int32)),
     "offset": lambda c: vectors.numbers(c.record("offset"), pa.int64()),
     "timestamp": lambda c: vectors.timestamps(c.record("timestamp")),
     "group_id": lambda c: c.text("group_id"),

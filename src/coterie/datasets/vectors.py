@@ -118,13 +118,11 @@ def numbers(values: NDArray[Any], kind: pa.DataType, null: Bools | None = None) 
     return pa.array(plain, kind, mask=null)
 
 
-def timestamps(milliseconds: Int64s, null: Bools | None = None) -> pa.Array:
+def timestamps(milliseconds: Int64s) -> pa.Array:
     """Epoch milliseconds as times; negative ones, and those that no calendar has, are null."""
-    odd = (milliseconds < 0) | (milliseconds > LAST_MS)
-    if null is not None:
-        odd |= null
-    if not odd.any():
+    if milliseconds.min(initial=0) >= 0 and milliseconds.max(initial=0) <= LAST_MS:
         return pa.array(milliseconds * 1000, pa.int64()).view(TIMESTAMP)
+    odd = (milliseconds < 0) | (milliseconds > LAST_MS)
     micros = np.where(odd, 0, milliseconds) * 1000
     return pa.array(micros, pa.int64(), mask=odd).view(TIMESTAMP)
 

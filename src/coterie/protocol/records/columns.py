@@ -74,6 +74,8 @@ _HEADER = np.dtype(
         ("records_count", ">i4"),
     ]
 )
+#: The same in the machine's own numbers, as compiled code gives it.
+_WIDE_HEADER = np.dtype([(name, np.int64) for name in _HEADER.names or ()])
 _LENGTH_END = 12  # the length counts the bytes from here
 
 # Below this many batches at once, a loop in Python over their records is quicker than vector steps.
@@ -246,7 +248,7 @@ def read_columns(
     """
     view = memoryview(buffer)
     positions = np.array(places or find_places(buffer), np.int64)
-    header = gather(view, _HEADER, positions)
+    header = _headers(view, positions)
     end = _check_batches(view, positions, header, check_crc=check_crc)
     batches = BatchColumns(header)
     counts = batches.column("records_count")
@@ -272,6 +274,14 @@ def read_columns(
         batches=batches,
         trailing_bytes=len(view) - end,
     )
+
+
+def _headers(view: memoryview, positions: Int64s) -> NDArray[Any]:
+    if compiled.native is not None:
+        header = np.empty(len(positions), _WIDE_HEADER)
+        if compiled.native.read_headers(view, positions, header):
+            return header
+    return gather(view, _HEADER, positions)
 
 
 def _check_batches(
