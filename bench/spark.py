@@ -3,7 +3,8 @@
 With an Apache Kafka: its offsets topic is filled with commits, six a batch, and read by our source and by
 Spark's own Kafka connector, with a Python UDF, with mapInArrow, and bare; beside the transfer into Spark of
 batches that were made beforehand; and without Spark beside confluent-kafka. From segment files: how many
-records a second one process decodes, and how the time grows with the log.
+records a second one process decodes by numpy alone, how much sooner compiled code does, and how the time
+grows with the log.
 
 COTERIE_BENCH_RECORDS is how many records Kafka gets (4,440,000); COTERIE_BENCH_GROWTH how many the larger
 log of the growth has (20,000,000, two gigabytes), the smaller a tenth of it. What the pipeline itself takes
@@ -31,6 +32,7 @@ from bench.commit_log import TOPIC, fill_kafka, write_disk
 from bench.connector import connector_jars
 from bench.harness import Disagreement, Measurement, must_equal
 from bench.servers import Server, Unavailable, kafka
+from coterie import compiled
 from coterie.client import AdminClient
 from coterie.datasets.cluster import ClusterSource
 from coterie.datasets.log import LogQuery, LogRange, LogSource, SegmentSource, read_log
@@ -44,8 +46,10 @@ BARE_GOAL: Final = 1.8
 CEILING_GOAL: Final = 0.85
 FIVE_COLUMNS_GOAL: Final = 1.3
 CONFLUENT_GOAL: Final = 8.0
-#: Millions of records a second from segment files, by records a batch.
+#: Millions of records a second from segment files, by records a batch: by numpy alone.
 SEGMENT_GOALS: Final = {1: 0.8, 6: 2.0, 50: 2.0}
+#: How many times as fast compiled code is to be.
+COMPILED_GOAL: Final = 1.5
 GROWTH_GOAL: Final = 11.0
 _TWELVE: Final = (
     "partition", "offset", "timestamp", "group_id", "topic", "topic_partition", "committed_offset",
@@ -80,7 +84,7 @@ def segments(home: Path, records: int) -> Iterator[Measurement]:
         source = SegmentSource.at(str(root))
 
         def rate(source: SegmentSource = source, count: int = count) -> float:
-            return count / _seconds(source) / 1e6
+            return count / _seconds_by_numpy(source) / 1e6
 
         def agree(source: SegmentSource = source, count: int = count) -> None:
             must_equal("commits on the disk", _count(source), count)
@@ -93,6 +97,18 @@ def segments(home: Path, records: int) -> Iterator[Measurement]:
             agree=agree,
             unit="M/s",
             is_rate=True,
+            max_rounds=_ROUNDS,
+        )
+        if compiled.native is None:
+            print("NOT MEASURED: compiled code: there is none", file=sys.stderr)
+            continue
+        yield Measurement(
+            name=f"spark.compiled_{per_batch}_per_batch",
+            ours=lambda source=source: _seconds(source),  # type: ignore[misc]
+            peers={"numpy": lambda source=source: _seconds_by_numpy(source)},  # type: ignore[misc]
+            goal=COMPILED_GOAL,
+            agree=agree,
+            unit="s",
             max_rounds=_ROUNDS,
         )
 
@@ -129,6 +145,14 @@ def _seconds(source: LogSource) -> float:
     for _ in read_log(source, LogQuery("commits", _TWELVE)):
         pass
     return perf_counter() - begin
+
+
+def _seconds_by_numpy(source: LogSource) -> float:
+    native, compiled.native = compiled.native, None
+    try:
+        return _seconds(source)
+    finally:
+        compiled.native = native
 
 
 def _count(source: LogSource) -> int:
@@ -174,7 +198,7 @@ def _filled(server: Server, records: int) -> str:
 
 
 def beside_confluent(source: ClusterSource, bootstrap: str) -> Measurement:
-    """One process, all commits: ours beside confluent-kafka and struct, seconds for all of them."""
+    """One process, all commits: numpy alone beside confluent-kafka and struct, seconds for all of them."""
     ends = {slice_.partition: slice_.stop for slice_ in source.slices(LogRange())}
 
     def theirs() -> int:
@@ -210,7 +234,7 @@ def beside_confluent(source: ClusterSource, bootstrap: str) -> Measurement:
 
     return Measurement(
         name="spark.live_without_spark",
-        ours=lambda: _seconds(source),
+        ours=lambda: _seconds_by_numpy(source),
         peers={"confluent-kafka": their_time},
         goal=CONFLUENT_GOAL,
         agree=lambda: must_equal("commits", _count(source), theirs()),

@@ -22,6 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from bench.commit_log import TOPIC
+from coterie import compiled
 from coterie.datasets.chunks import Chunk
 from coterie.datasets.cluster import ClusterSource
 from coterie.datasets.commits import commits
@@ -141,7 +142,8 @@ def _decode_one(key: bytes, value: bytes | None) -> tuple[Any, ...] | None:
 
 
 def _decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Our own vectors, on what the connector brings: no user would write a faster decoder."""
+    """Our own vectors, on what the connector brings: no user would write a faster decoder in numpy."""
+    compiled.native = None  # in this process, which Spark has for functions like this one
     schema = pruned("commits", TWELVE)
     for batch in batches:
         chunk = _chunk(batch)

@@ -33,6 +33,9 @@ __all__ = ["FetchPlan", "Fetching"]
 #: One answer: large enough that few are needed, and small enough that its memory is used again. With 16 MiB
 #: every answer came in fresh pages, which took thrice the time of reading it.
 _MOST_BYTES: Final = 4 << 20
+#: The first answer, and how many times as much the next may be: who reads has something to do while it comes.
+_FIRST_BYTES: Final = 256 << 10
+_GROWTH: Final = 4
 #: Of a partition of which less is wanted: so much for each record, and at least so much. A broker sends the
 #: first batch of an answer whole however large it is (KIP-74), so this is never too little to go on.
 _BYTES_PER_RECORD: Final = 1 << 10
@@ -100,6 +103,7 @@ class Fetching:
         self._topic_ids: dict[str, Uuid] = {}
         self._causes: dict[TopicPartition, CoterieError] = {}
         self._budget = Budget(plan.max_bytes, plan.max_records)
+        self._answer_bytes = _FIRST_BYTES
         self._ready: asyncio.Queue[FetchedRecords | None] = asyncio.Queue(_WAITING)
         self._group = asyncio.TaskGroup()
         self._work: asyncio.Task[None] | None = None
@@ -294,10 +298,13 @@ class Fetching:
             # At the end of the time there is to be an answer, and not a broker that still waits.
             max_wait_ms=min(_WAIT_MS, int(self._deadline.left * 500)),
             min_bytes=1,
-            max_bytes=min(_MOST_BYTES, self._network.settings.receive_message_max_bytes // 2),
+            max_bytes=min(
+                self._answer_bytes, self._network.settings.receive_message_max_bytes // 2
+            ),
             isolation_level=int(self._plan.committed),
             topics=topics,
         )
+        self._answer_bytes = min(self._answer_bytes * _GROWTH, _MOST_BYTES)
         at_most = _NAMES_UP_TO if Uuid.ZERO in ids.values() else 32767
         try:
             return await self._network.ask(

@@ -44,7 +44,9 @@ class CoterieSource(DataSource):
     @told_in_one_line
     def schema(self) -> StructType:
         options = SourceOptions.of(self.options)
-        return from_arrow_schema(pruned(options.dataset.name, options.columns))
+        found = from_arrow_schema(pruned(options.dataset.name, options.columns))
+        settle()
+        return found
 
     @told_in_one_line
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -113,6 +115,11 @@ class CoterieReader(DataSourceReader):
 
     @told_in_one_line
     def partitions(self) -> Sequence[InputPartition]:
+        found = self._plan()
+        settle()
+        return found
+
+    def _plan(self) -> Sequence[InputPartition]:
         options = self._options
         if options.selection.impossible:
             return []
@@ -128,7 +135,6 @@ class CoterieReader(DataSourceReader):
         return [LogPartition(each) for each in packed(slices, options.bytes_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        settle()
         return exact(self._read(partition), self._expected)
 
     def _read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -145,7 +145,6 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from cut(int(key), max(first, reached), stop)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        settle()
         return exact(self._read(partition), self._expected)
 
     def _read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -170,6 +169,7 @@ def exact(batches: Iterator[pa.RecordBatch], expected: pa.Schema) -> Iterator[pa
     try:
         for batch in batches:
             yield pa.RecordBatch.from_arrays(batch.columns, schema=expected)
+        settle()
     except CoterieError as error:
         raise error.with_traceback(None) from None
 

@@ -1,4 +1,4 @@
-"""What a Python process of Spark's does once, before it reads for us."""
+"""What a Python process of Spark's does once, when it has worked for us the first time."""
 
 from __future__ import annotations
 

@@ -197,6 +197,34 @@ def test_little_of_a_large_log_is_not_paid_for_with_all_of_it() -> None:
         assert sum(received) < 7 * size
 
 
+def test_the_first_answer_is_small_and_those_behind_it_grow() -> None:
+    value = bytes(500)
+    received: list[int] = []
+
+    def note(request: RequestNote) -> None:
+        if request.api == "Fetch":
+            received.append(request.received_bytes)
+
+    with EmbeddedCluster() as running:
+        running.create_topic("orders", partitions=1)
+        producer = Producer({"bootstrap.servers": running.bootstrap_servers, "batch.size": 50_000})
+        for _ in range(12_000):
+            producer.produce("orders", value, partition=0)
+        assert producer.flush(30) == 0
+
+        with (
+            AdminClient.connect(
+                bootstrap_servers=running.bootstrap_servers, on_request=note
+            ) as admin,
+            admin.fetch({ORDERS[0]: 0}) as reading,
+        ):
+            assert sum(len(each.columns()) for each in reading) == 12_000
+    few = 100_000  # a batch or two
+    assert received[0] <= (256 << 10) + few
+    assert (512 << 10) < received[1] <= (1 << 20) + few
+    assert (2 << 20) < received[2] <= (4 << 20) + few
+
+
 def test_the_next_request_leaves_before_records_are_handed_out() -> None:
     size = 5
 
