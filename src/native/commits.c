@@ -309,8 +309,15 @@ static int have_room(const Py_buffer *buffers, Py_ssize_t rows) {
     return buffers[INPUTS + 1].len != 0 || rows == 0;
 }
 
+static PyObject *refuse(void) {
+    PyErr_SetString(PyExc_ValueError, "a place outside of the buffer, or a column too small");
+    return NULL;
+}
+
 static PyObject *read_into(const Py_buffer *b) {
     Py_ssize_t rows = b[1].len / 8;
+    if (!have_room(b, rows))
+        return refuse();
     const Py_buffer *n = b + INPUTS, *t = n + NUMBERS;
     Places places = {b[1].buf, b[2].buf, b[3].buf, b[4].buf};
     Columns columns = {
@@ -321,10 +328,8 @@ static PyObject *read_into(const Py_buffer *b) {
         .metadata = texts_of(&t[4], &t[5]),
         .topic_id = texts_of(&t[6], &t[7]),
     };
-    if (!have_room(b, rows) || !read_rows(&b[0], &places, rows, &columns)) {
-        PyErr_SetString(PyExc_ValueError, "a place outside of the buffer, or a column too small");
-        return NULL;
-    }
+    if (!read_rows(&b[0], &places, rows, &columns))
+        return refuse();
     return Py_BuildValue("nnLLLLi", columns.count, columns.odd_count, columns.group.used,
                          columns.topic.used, columns.metadata.used, columns.topic_id.used,
                          columns.high < 0x80);

@@ -62,14 +62,9 @@ class CompiledCommits(FoundCommits):
         numbers = {
             name: np.empty(count if name in wanted else 0, kind) for name, kind in _NUMBERS.items()
         }
-        keys, values = int(places[1].sum()), int(places[3].sum())
-        rooms = {
-            "group_id": keys,
-            "topic": keys,
-            # Of nulls the sum has -1.
-            "metadata": values + count,
-            "topic_id": _TOPIC_ID * count,
-        }
+        # Of what is null the sum has -1.
+        keys, values = (int(places[index].sum()) + count for index in (1, 3))
+        rooms = {"group_id": keys, "topic": keys, "metadata": values, "topic_id": _TOPIC_ID * count}
         texts = {name: _Text(count, room) for name, room in rooms.items() if name in wanted}
         none = _Text(-1, -_WORD)
         buffers = [array for name in rooms for array in texts.get(name, none).arrays]

@@ -156,6 +156,12 @@ def test_what_cannot_be_read_is_in_the_log_with_the_reason() -> None:
     assert rows[7]["reason"] == "key: record type 999 is not known"
 
 
+def test_records_without_keys_take_no_room_from_those_that_have_them() -> None:
+    records: Records = [(None, None)] * 200 + [commit(metadata="m" * 100)] + [(b"", b"")] * 200
+    assert decoded(records) == expected(records)
+    assert len(decoded(records)) == 1
+
+
 @given(
     st.lists(
         st.tuples(
