@@ -33,9 +33,8 @@ __all__ = ["FetchPlan", "Fetching"]
 #: One answer: large enough that few are needed, and small enough that its memory is used again. With 16 MiB
 #: every answer came in fresh pages, which took thrice the time of reading it.
 _MOST_BYTES: Final = 4 << 20
-#: The first answer, and how many times as much the next may be: who reads has something to do while it comes.
-_FIRST_BYTES: Final = 256 << 10
-_GROWTH: Final = 4
+#: The first answer: whoever reads has something to do while the next one comes.
+_FIRST_BYTES: Final = 1 << 20
 #: Of a partition of which less is wanted: so much for each record, and at least so much. A broker sends the
 #: first batch of an answer whole however large it is (KIP-74), so this is never too little to go on.
 _BYTES_PER_RECORD: Final = 1 << 10
@@ -304,7 +303,7 @@ class Fetching:
             isolation_level=int(self._plan.committed),
             topics=topics,
         )
-        self._answer_bytes = min(self._answer_bytes * _GROWTH, _MOST_BYTES)
+        self._answer_bytes = _MOST_BYTES
         at_most = _NAMES_UP_TO if Uuid.ZERO in ids.values() else 32767
         try:
             return await self._network.ask(
