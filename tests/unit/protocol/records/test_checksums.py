@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from coterie.protocol.records import checksums
 from coterie.protocol.records.checksums import CHECKED_FROM, first_wrong
 
+pytestmark = pytest.mark.usefixtures("readers")
+
 bodies = st.lists(st.binary(max_size=60), min_size=1, max_size=8)
 
 
@@ -51,6 +53,14 @@ def test_sound_batches_pass_by_one_call(bodies: list[bytes]) -> None:
         patched.setattr(checksums, "crc32c", called)
         assert wrong(*joined(bodies)) is None
     called.assert_called_once()
+
+
+@pytest.mark.parametrize("size", [65_535, 65_536, 200_000])
+def test_large_batches_among_small_ones(size: int) -> None:
+    batches, positions, ends = joined([b"small", bytes(size), b"", b"small", bytes(size), b"last"])
+    assert wrong(batches, positions, ends) is None
+    batches[ends[4] - 1] ^= 1
+    assert wrong(batches, positions, ends) == 4
 
 
 @given(bodies=bodies, data=st.data())
