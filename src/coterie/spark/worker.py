@@ -17,8 +17,8 @@ _DAEMON: Final = "pyspark.daemon"
 def settle() -> None:
     """Keep what is loaded by now out of garbage collections.
 
-    Spark has a worker collect all garbage behind every task. To look at each object of Spark, pandas, Arrow
-    and Coterie again takes as long as to decode 200,000 commits. They stay anyway, so none is looked at.
+    Spark has a worker collect all garbage behind every task, and so look at each object of Spark, pandas,
+    Arrow and Coterie again, which takes some 20 ms. They stay anyway, so none is looked at.
     """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     if getattr(main, "name", None) == _DAEMON:
