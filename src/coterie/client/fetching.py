@@ -158,6 +158,8 @@ class Fetching:
     # -- brokers --------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
+        # What an earlier reading knew may be of a topic that was made anew since.
+        self._leaders.forget(self._plan.spans)
         try:
             if self._unplaced:
                 await self._place(self._unplaced)

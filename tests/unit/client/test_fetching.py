@@ -417,3 +417,17 @@ def test_a_topic_that_is_made_anew_is_not_taken_for_the_old_one() -> None:
                 await collect(reading, [])
 
         played(cluster, scene)
+
+
+def test_a_topic_that_was_made_anew_before_it_is_read_again_is_read() -> None:
+    with EmbeddedCluster() as cluster:
+        cluster.create_topic("orders", partitions=6)
+        fill(cluster, count=10)
+
+        async def scene(admin: AdminClient) -> None:
+            assert len(values(await read(admin, {ORDERS[0]: 0}))[ORDERS[0]]) == 10
+            (await admin.delete_topics(["orders"])).unwrap()
+            (await admin.create_topics({"orders": 6})).unwrap()
+            assert await read(admin, {ORDERS[0]: 0}) == []
+
+        played(cluster, scene)
