@@ -11,6 +11,7 @@ from coterie.client import AdminClient
 from coterie.client.blocking import BlockingAdminClient, BlockingFetching
 from coterie.client.results import TopicPartition
 from coterie.datasets.chunks import Chunk, parse
+from coterie.datasets.kept_client import kept
 from coterie.datasets.log import LogRange, LogSlice, cut
 from coterie.datasets.segments import TOPIC
 from coterie.errors import (
@@ -31,6 +32,8 @@ class ClusterSource(msgspec.Struct, frozen=True):
     skip_deleted: bool = False
     #: Whether partitions that cannot be read are left out, instead of failing all.
     partial: bool = False
+    #: Whether the client that has read slices stays open for those that this process reads next.
+    keep_client: bool = False
 
     def __repr__(self) -> str:
         # Settings may hold secrets.
@@ -69,7 +72,7 @@ class ClusterSource(msgspec.Struct, frozen=True):
         return slices
 
     def chunks(self, slices: Sequence[LogSlice]) -> Iterator[Chunk]:
-        with self._connect() as admin:
+        with kept.lend(self.properties) if self.keep_client else self._connect() as admin:
             for turn in _turns(slices):
                 spans = {TopicPartition(TOPIC, p): (s.start, s.stop) for p, s in turn.items()}
                 with admin.fetch(spans, skip_deleted=self.skip_deleted) as reading:

@@ -210,7 +210,10 @@ class SourceOptions(msgspec.Struct, frozen=True):
         from coterie.datasets.cluster import ClusterSource  # noqa: PLC0415
 
         return ClusterSource(
-            self.properties, skip_deleted=not self.fail_on_data_loss, partial=self.partial
+            self.properties,
+            skip_deleted=not self.fail_on_data_loss,
+            partial=self.partial,
+            keep_client=True,
         )
 
     @property

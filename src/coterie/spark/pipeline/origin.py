@@ -174,4 +174,4 @@ class ClusterOrigin:
 
     @property
     def source(self) -> LogSource:
-        return ClusterSource(self.properties)
+        return ClusterSource(self.properties, keep_client=True)
