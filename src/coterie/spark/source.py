@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
@@ -23,7 +23,7 @@ from coterie.spark.errors import told_in_one_line
 from coterie.spark.filters import push
 from coterie.spark.options import SourceOptions
 from coterie.spark.streaming import CoterieStreamReader, exact
-from coterie.spark.worker import settle
+from coterie.spark.worker import acknowledge, settle
 
 if TYPE_CHECKING:
     from coterie.datasets.live import LiveTask
@@ -112,6 +112,11 @@ class CoterieReader(DataSourceReader):
     def __init__(self, options: SourceOptions, expected: pa.Schema) -> None:
         self._options = options
         self._expected = expected
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # The first that a worker has of us, when it waits for the rest of its task.
+        self.__dict__.update(state)
+        acknowledge()
 
     @told_in_one_line
     def partitions(self) -> Sequence[InputPartition]:

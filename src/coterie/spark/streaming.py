@@ -7,7 +7,7 @@ transactions are decided are read, so that each commit has its outcome when it c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -22,7 +22,7 @@ from coterie.datasets.log import LogSlice, cut, packed, read_log
 from coterie.errors import CoterieError
 from coterie.spark.errors import told_in_one_line
 from coterie.spark.options import SourceOptions
-from coterie.spark.worker import settle
+from coterie.spark.worker import acknowledge, settle
 
 __all__ = ["CoterieStreamReader", "exact"]
 
@@ -49,6 +49,11 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._expected = expected
         #: With Trigger.AvailableNow: the log as it was when the query began.
         self._target: Bounds | None = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # As in CoterieReader.
+        self.__dict__.update(state)
+        acknowledge()
 
     @told_in_one_line
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name

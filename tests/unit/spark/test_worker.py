@@ -1,14 +1,21 @@
-"""What a worker of Spark's does when it has worked for us."""
+"""What a worker of Spark's does besides the work."""
 
 from __future__ import annotations
 
 import gc
+import pickle
+import socket
+import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 
 import pytest
 
-from coterie.spark.worker import settle
+from coterie.datasets.schemas import pruned
+from coterie.spark.options import SourceOptions
+from coterie.spark.source import CoterieReader
+from coterie.spark.streaming import CoterieStreamReader
+from coterie.spark.worker import acknowledge, settle
 
 
 @pytest.fixture(autouse=True)
@@ -42,3 +49,60 @@ def test_no_other_process_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     before = gc.get_freeze_count()
     settle()
     assert gc.get_freeze_count() == before
+
+
+# -- acknowledgements -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def talk() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two ends of a connection that have spoken in turns, so that both put acknowledgements off."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        one = socket.create_connection(server.getsockname())
+        other, _ = server.accept()
+    with one, other:
+        for _ in range(4):
+            for speaker, listener in ((one, other), (other, one)):
+                speaker.sendall(b"?")
+                listener.recv(1)
+        yield one, other
+
+
+def is_quick(link: socket.socket) -> bool:
+    if sys.platform != "linux":
+        return False
+    return link.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK) == 1
+
+
+def test_what_has_come_is_acknowledged_at_once(
+    talk: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named(monkeypatch, "pyspark.daemon")
+    assert list(map(is_quick, talk)) == [False, False]
+    acknowledge()
+    quick = sys.platform == "linux"
+    assert list(map(is_quick, talk)) == [quick, quick]
+    # Nothing is closed by it.
+    talk[0].sendall(b"!")
+    assert talk[1].recv(1) == b"!"
+
+
+def test_connections_of_other_processes_are_left_alone(
+    talk: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named(monkeypatch, "pytest")
+    acknowledge()
+    assert list(map(is_quick, talk)) == [False, False]
+
+
+@pytest.mark.parametrize("kind", [CoterieReader, CoterieStreamReader])
+def test_a_reader_that_comes_to_a_worker_has_its_task_follow(
+    kind: type[CoterieReader | CoterieStreamReader],
+    talk: tuple[socket.socket, socket.socket],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = SourceOptions.of({"bootstrap.servers": "127.0.0.1:1", "path": "commits"})
+    sent = pickle.dumps(kind(options, pruned("commits", None)))
+    named(monkeypatch, "pyspark.daemon")
+    assert isinstance(pickle.loads(sent), kind)
+    assert is_quick(talk[0]) is (sys.platform == "linux")

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from coterie.datasets.log import LogQuery, LogRange, LogSlice, LogSource, packed, read_datasets
 from coterie.datasets.schemas import schema
 from coterie.errors import CoterieError
+from coterie.spark.worker import acknowledge
 
 __all__ = ["BESIDE", "read_commits"]
 
@@ -68,6 +69,7 @@ def _reader(
     """What a task does with the number that it is given."""
 
     def read(numbers: Batches) -> Batches:
+        acknowledge()
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 yield from _read(source, tasks[number], Path(beside), number)
