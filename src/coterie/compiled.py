@@ -20,20 +20,19 @@ class Native(Protocol):
         """Where each whole batch of a buffer begins (int64), as coterie.protocol.batch_places finds it."""
 
     def read_headers(self, buffer: Any, places: Any, headers: Any, /) -> bool:
-        """Read the header that is at each place into int64 for each field; False if one is not all there."""
+        """Read the header at each place into columns of int64, one for each field; False if one is cut."""
 
     def join_checksums(
         self, buffer: Any, starts: Any, ends: Any, crc32c: Callable[..., int], back: bytes, /
     ) -> int:
         """The checksum of batches as one message; see coterie.protocol.records.checksums."""
 
-    def find_records(
-        self, buffer: Any, starts: Any, ends: Any, counts: Any, fields: Any, /
-    ) -> bool:
-        """Read so many records between each start and end (int64) into six columns of int64.
+    def find_records(self, buffer: Any, /, *arrays: Any) -> bool:
+        """Read the records of batches into six columns of int64, the last array; False if one is damaged.
 
-        Timestamp delta, offset delta, start and length of the key, start and length of the value; a length
-        of -1 is null. False if a record is damaged.
+        Of batches: where their records begin and end, how many there are, base offset and base timestamp. Of
+        records: timestamp, offset, start and length of the key, start and length of the value; a length of -1
+        is null.
         """
 
     def read_commits(self, buffer: Any, /, *arrays: Any) -> tuple[int, ...]:

@@ -2,6 +2,17 @@
 #include "native.h"
 
 enum { LENGTH_AT = 8, LENGTH_END = 12, CRC_AT = 17, CHECKED_FROM = 21, BATCH_OVERHEAD = 61 };
+enum { AHEAD = 1 << 13 };
+
+/* Have memory brought near that is going to be read; it may be none of ours. */
+static inline void bring_near(const uint8_t *from, Py_ssize_t size) {
+#if defined(__GNUC__)
+    for (Py_ssize_t line = 0; line < size; line += 64)
+        __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)line));
+#else
+    (void)from, (void)size;
+#endif
+}
 
 /* Where each whole batch begins, up to the first that is not all there or says that it is too short. */
 static Py_ssize_t follow_lengths(const Py_buffer *data, int64_t *places) {
@@ -11,7 +22,10 @@ static Py_ssize_t follow_lengths(const Py_buffer *data, int64_t *places) {
         int32_t length = (int32_t)read_u32(bytes + at + LENGTH_AT);
         if (length < BATCH_OVERHEAD - LENGTH_END || length > data->len - at - LENGTH_END)
             break;
-        if (places != NULL)
+        /* Each length tells where the next one is, so that the processor cannot look ahead by itself. */
+        if (places == NULL)
+            bring_near(bytes + (at + AHEAD < data->len ? at + AHEAD : at), LENGTH_END + length);
+        else
             places[count] = at;
         count++;
         at += LENGTH_END + length;
@@ -33,28 +47,27 @@ PyObject *find_places(PyObject *Py_UNUSED(module), PyObject *buffer) {
 
 /* -- headers --------------------------------------------------------------------------------------- */
 
-/* The fields of a header, in the order and under the names of the columnar reader. */
-typedef struct {
-    int64_t base_offset, length, partition_leader_epoch, magic, crc, attributes, last_offset_delta,
-        base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, records_count;
-} Header;
+enum { HEADER_FIELDS = 13 };
 
-static Header read_header(const uint8_t *at) {
-    return (Header){
-        .base_offset = (int64_t)read_u64(at),
-        .length = (int32_t)read_u32(at + LENGTH_AT),
-        .partition_leader_epoch = (int32_t)read_u32(at + 12),
-        .magic = (int8_t)at[16],
-        .crc = read_u32(at + CRC_AT),
-        .attributes = (int16_t)read_u16(at + 21),
-        .last_offset_delta = (int32_t)read_u32(at + 23),
-        .base_timestamp = (int64_t)read_u64(at + 27),
-        .max_timestamp = (int64_t)read_u64(at + 35),
-        .producer_id = (int64_t)read_u64(at + 43),
-        .producer_epoch = (int16_t)read_u16(at + 51),
-        .base_sequence = (int32_t)read_u32(at + 53),
-        .records_count = (int32_t)read_u32(at + 57),
+/* The fields of a header, in the order of RecordBatch; `step` is from one to the next in `out`. */
+static void read_header(const uint8_t *at, int64_t *out, Py_ssize_t step) {
+    const int64_t fields[HEADER_FIELDS] = {
+        (int64_t)read_u64(at),             /* base offset */
+        (int32_t)read_u32(at + LENGTH_AT), /* length */
+        (int32_t)read_u32(at + 12),        /* partition leader epoch */
+        (int8_t)at[16],                    /* magic */
+        read_u32(at + CRC_AT),             /* crc */
+        (int16_t)read_u16(at + 21),        /* attributes */
+        (int32_t)read_u32(at + 23),        /* last offset delta */
+        (int64_t)read_u64(at + 27),        /* base timestamp */
+        (int64_t)read_u64(at + 35),        /* max timestamp */
+        (int64_t)read_u64(at + 43),        /* producer id */
+        (int16_t)read_u16(at + 51),        /* producer epoch */
+        (int32_t)read_u32(at + 53),        /* base sequence */
+        (int32_t)read_u32(at + 57),        /* records count */
     };
+    for (int field = 0; field < HEADER_FIELDS; field++)
+        out[field * step] = fields[field];
 }
 
 PyObject *read_headers(PyObject *Py_UNUSED(module), PyObject *args) {
@@ -62,13 +75,13 @@ PyObject *read_headers(PyObject *Py_UNUSED(module), PyObject *args) {
     if (!PyArg_ParseTuple(args, "y*y*w*", &data, &places, &out))
         return NULL;
     const int64_t *at = places.buf;
-    Header *headers = out.buf;
+    int64_t *columns = out.buf;
     Py_ssize_t count = places.len / (Py_ssize_t)sizeof(int64_t);
-    int sound = out.len == count * (Py_ssize_t)sizeof(Header);
+    int sound = out.len == count * HEADER_FIELDS * (Py_ssize_t)sizeof(int64_t);
     for (Py_ssize_t batch = 0; sound && batch < count; batch++) {
         sound = at[batch] >= 0 && at[batch] <= data.len - BATCH_OVERHEAD;
         if (sound)
-            headers[batch] = read_header((const uint8_t *)data.buf + at[batch]);
+            read_header((const uint8_t *)data.buf + at[batch], columns + batch, count);
     }
     PyBuffer_Release(&data);
     PyBuffer_Release(&places);
@@ -157,9 +170,15 @@ PyObject *join_checksums(PyObject *Py_UNUSED(module), PyObject *args) {
 
 /* -- records --------------------------------------------------------------------------------------- */
 
+/* Batches: where their records begin and end, how many there are, and what they count from. */
+typedef struct {
+    const int64_t *starts, *ends, *counts, *base_offsets, *base_timestamps;
+    Py_ssize_t count;
+} Batches;
+
 /* The columns of the records, one behind the other in memory. */
 typedef struct {
-    int64_t *timestamp_delta, *offset_delta, *key_start, *key_length, *value_start, *value_length;
+    int64_t *timestamp, *offset, *key_start, *key_length, *value_start, *value_length;
 } Fields;
 
 /* Length and bytes of a key or value; any negative length is null, as Kafka reads it. */
@@ -176,35 +195,42 @@ static inline int skip_bytes(Cursor *cursor, const uint8_t *data, int64_t *start
     return 1;
 }
 
+/* The sum, around the corner if it is too large: who has written it counted so. */
+static inline int64_t add(int64_t base, int64_t delta) {
+    return (int64_t)((uint64_t)base + (uint64_t)delta);
+}
+
 /* One record, which must end where its length says; headers are measured, not read. */
-static inline int read_record(Cursor *batch, const uint8_t *data, Fields *fields, Py_ssize_t row) {
-    int64_t length, headers;
+static inline int read_record(Cursor *batch, const uint8_t *data, Fields *fields, Py_ssize_t row,
+                              int64_t base_timestamp, int64_t base_offset) {
+    int64_t length, timestamp, offset, headers;
     if (!read_varint(batch, 5, &length) || length < 1 || length > batch->end - batch->at)
         return 0;
     Cursor record = {batch->at + 1, batch->at + length}; /* behind the attributes, which are unused */
     batch->at = record.end;
-    if (!read_varint(&record, 10, &fields->timestamp_delta[row]) ||
-        !read_varint(&record, 5, &fields->offset_delta[row]) ||
+    if (!read_varint(&record, 10, &timestamp) || !read_varint(&record, 5, &offset) ||
         !skip_bytes(&record, data, &fields->key_start[row], &fields->key_length[row]) ||
         !skip_bytes(&record, data, &fields->value_start[row], &fields->value_length[row]) ||
         !read_varint(&record, 5, &headers))
         return 0;
+    fields->timestamp[row] = add(base_timestamp, timestamp);
+    fields->offset[row] = add(base_offset, offset);
     int64_t left = record.end - record.at;
     return headers == 0 ? left == 0 : headers > 0 && headers * 2 <= left;
 }
 
 /* Whether all records of all batches are as they should be; if not, somebody else says what is wrong. */
-static int read_batches(const Py_buffer *data, const int64_t *starts, const int64_t *ends,
-                        const int64_t *counts, Py_ssize_t batches, Fields *fields, Py_ssize_t rows) {
+static int read_batches(const Py_buffer *data, const Batches *batches, Fields *fields, Py_ssize_t rows) {
     const uint8_t *bytes = data->buf;
     Py_ssize_t row = 0;
-    for (Py_ssize_t batch = 0; batch < batches; batch++) {
-        if (starts[batch] < 0 || starts[batch] > ends[batch] || ends[batch] > data->len ||
-            counts[batch] < 0 || counts[batch] > rows - row)
+    for (Py_ssize_t batch = 0; batch < batches->count; batch++) {
+        int64_t start = batches->starts[batch], end = batches->ends[batch], count = batches->counts[batch];
+        if (start < 0 || start > end || end > data->len || count < 0 || count > rows - row)
             return 0;
-        Cursor cursor = {bytes + starts[batch], bytes + ends[batch]};
-        for (Py_ssize_t stop = row + counts[batch]; row < stop; row++)
-            if (!read_record(&cursor, bytes, fields, row))
+        Cursor cursor = {bytes + start, bytes + end};
+        for (Py_ssize_t stop = row + count; row < stop; row++)
+            if (!read_record(&cursor, bytes, fields, row, batches->base_timestamps[batch],
+                             batches->base_offsets[batch]))
                 return 0;
         if (cursor.at != cursor.end)
             return 0;
@@ -213,20 +239,23 @@ static int read_batches(const Py_buffer *data, const int64_t *starts, const int6
 }
 
 PyObject *find_records(PyObject *Py_UNUSED(module), PyObject *args) {
-    Py_buffer data, starts, ends, counts, out;
-    if (!PyArg_ParseTuple(args, "y*y*y*y*w*", &data, &starts, &ends, &counts, &out))
+    Py_buffer data, of_batches[5], out;
+    if (!PyArg_ParseTuple(args, "y*y*y*y*y*y*w*", &data, &of_batches[0], &of_batches[1], &of_batches[2],
+                          &of_batches[3], &of_batches[4], &out))
         return NULL;
-    Py_ssize_t batches = counts.len / (Py_ssize_t)sizeof(int64_t);
+    Batches batches = {of_batches[0].buf, of_batches[1].buf, of_batches[2].buf, of_batches[3].buf,
+                       of_batches[4].buf, of_batches[0].len / (Py_ssize_t)sizeof(int64_t)};
     Py_ssize_t rows = out.len / (6 * (Py_ssize_t)sizeof(int64_t));
     int64_t *columns = out.buf;
     Fields fields = {columns,            columns + rows,     columns + 2 * rows,
                      columns + 3 * rows, columns + 4 * rows, columns + 5 * rows};
-    int sound = starts.len == counts.len && ends.len == counts.len &&
-                read_batches(&data, starts.buf, ends.buf, counts.buf, batches, &fields, rows);
+    int sound = 1;
+    for (int index = 1; index < 5; index++)
+        sound = sound && of_batches[index].len == of_batches[0].len;
+    sound = sound && read_batches(&data, &batches, &fields, rows);
     PyBuffer_Release(&data);
-    PyBuffer_Release(&starts);
-    PyBuffer_Release(&ends);
-    PyBuffer_Release(&counts);
+    for (int index = 0; index < 5; index++)
+        PyBuffer_Release(&of_batches[index]);
     PyBuffer_Release(&out);
     return PyBool_FromLong(sound);
 }

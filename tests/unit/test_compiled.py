@@ -57,14 +57,18 @@ def test_counts_that_do_not_fit_are_no_records(native: compiled.Native) -> None:
     fields = np.empty((6, 2), np.int64)
 
     def found(start: int, end: int, count: int) -> bool:
-        starts, ends, counts = (np.array([each]) for each in (start, end, count))
-        return native.find_records(batch, starts, ends, counts, fields)
+        of_batch = (np.array([each]) for each in (start, end, count, 0, 0))
+        return native.find_records(batch, *of_batch, fields)
 
     assert found(61, len(batch), 2)
     for wrong in [(-1, 5, 0), (61, 60, 0), (61, len(batch) + 1, 2), (61, len(batch), 3)]:
         assert not found(*wrong)
     assert not found(61, len(batch), 1)
     assert not found(61, len(batch), -1)
+    of_batch = [np.array([each]) for each in (61, len(batch), 2, 0, 0)]
+    for index in range(5):
+        fewer = [each[:0] if number == index else each for number, each in enumerate(of_batch)]
+        assert not native.find_records(batch, *fewer, fields)
 
 
 @pytest.mark.usefixtures("native")

@@ -42,7 +42,7 @@ class _Held:
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
         batches = chunk.records.batches
-        self.outcomes = np.full(len(batches.header), NONE, np.int8)
+        self.outcomes = np.full(len(batches), NONE, np.int8)
         open_ones = batches.is_transactional & ~batches.is_control
         self.outcomes[open_ones] = OPEN
         self.waiting = bool(open_ones.any())

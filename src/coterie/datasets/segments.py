@@ -144,7 +144,7 @@ class _Reading:
             if chunk.consumed:
                 position += chunk.consumed
                 want = _CHUNK
-                if len(chunk.records.batches.header) or chunk.damages:
+                if len(chunk.records.batches) or chunk.damages:
                     self._behind = _behind(chunk, self._behind)
                     yield chunk
                 if is_part and self._behind >= chunk.stop:
@@ -226,10 +226,8 @@ def _size_of_first(data: bytes) -> int:
 
 def _behind(chunk: Chunk, known: int) -> int:
     """The offset behind a chunk, or the one that is known if it has no batch."""
-    header = chunk.records.batches.header
-    if not len(header):
-        return known
-    return int(header[-1]["base_offset"]) + int(header[-1]["last_offset_delta"]) + 1
+    last = chunk.records.batches.last_offset[-1:].tolist()
+    return last[0] + 1 if last else known
 
 
 def end_offset(partition: PartitionFiles) -> int:

@@ -10,8 +10,6 @@ one would by its own checksum.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
@@ -32,9 +30,7 @@ _BACK = bytes(13) + bytes.fromhex("42380d41")
 _JOINT = np.dtype([("crc", "<u4"), ("back", f"V{len(_BACK)}")])
 
 
-def first_wrong(
-    view: memoryview, positions: Int64s, ends: Int64s, stored: NDArray[Any]
-) -> int | None:
+def first_wrong(view: memoryview, positions: Int64s, ends: Int64s, stored: Int64s) -> int | None:
     """The index of the first batch whose checksum is not the stored one; batches follow each other."""
     if not len(positions) or _all_right(view, positions, ends, stored):
         return None
@@ -44,7 +40,7 @@ def first_wrong(
     return int(wrong[0]) if len(wrong) else None
 
 
-def _all_right(view: memoryview, positions: Int64s, ends: Int64s, stored: NDArray[Any]) -> bool:
+def _all_right(view: memoryview, positions: Int64s, ends: Int64s, stored: Int64s) -> bool:
     if compiled.native is not None:
         joined = compiled.native.join_checksums(view, positions, ends, crc32c, _BACK)
         return joined == _RESIDUE

@@ -8,7 +8,7 @@ in bulk (the Spark source, lag reports); one record at a time is coterie.protoco
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -74,8 +74,7 @@ _HEADER = np.dtype(
         ("records_count", ">i4"),
     ]
 )
-#: The same in the machine's own numbers, as compiled code gives it.
-_WIDE_HEADER = np.dtype([(name, np.int64) for name in _HEADER.names or ()])
+_FIELDS = {name: index for index, name in enumerate(_HEADER.names or ())}
 _LENGTH_END = 12  # the length counts the bytes from here
 
 # Below this many batches at once, a loop in Python over their records is quicker than vector steps.
@@ -98,13 +97,16 @@ _SHORT_VARINTS = _short_varints()
 
 
 class BatchColumns(msgspec.Struct, frozen=True, eq=False):
-    """One item per batch, in the order of the buffer; `header` has the fields as they were read."""
+    """One item per batch, in the order of the buffer; `header` has a row for each field."""
 
-    header: NDArray[Any]
+    header: Int64s
+
+    def __len__(self) -> int:
+        return len(self.header[0])
 
     def column(self, name: str) -> Int64s:
-        """A field of the header by its name in RecordBatch, in the machine's byte order."""
-        values: Int64s = self.header[name].astype(np.int64)
+        """A field of the header by its name in RecordBatch."""
+        values: Int64s = self.header[_FIELDS[name]]
         return values
 
     @property
@@ -154,12 +156,12 @@ class RecordColumns(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     `buffer` is the fetched buffer itself, followed by what its compressed batches unpacked to if there
     are any. `counts` are how many of the records are in each of the `batches`; `trailing_bytes` of an
-    incomplete batch were left. What is counted from the batch is made when asked for: not all readers do.
+    incomplete batch were left.
     """
 
     buffer: Buffer
-    offset_delta: Int64s
-    timestamp_delta: Int64s
+    timestamp: Int64s
+    offset: Int64s
     key_start: Int64s
     key_length: Int64s
     value_start: Int64s
@@ -176,23 +178,10 @@ class RecordColumns(msgspec.Struct, frozen=True, eq=False, dict=True):
         """The record's index into `batches`."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
-    @cached_property
-    def offset(self) -> Int64s:
-        return self.offset_delta + np.repeat(self.batches.base_offset, self.counts)
-
-    @cached_property
-    def timestamp(self) -> Int64s:
-        delta = self.timestamp_delta
-        base = self.batches.column("base_timestamp")
-        if (append_time := self.batches.is_append_time).any():
-            base = np.where(append_time, self.batches.column("max_timestamp"), base)
-            delta = np.where(np.repeat(append_time, self.counts), 0, delta)
-        return delta + np.repeat(base, self.counts)
-
     def within(self, start: int, stop: int) -> bool:
         """Whether all batches are from offset `start` to `stop`, which is not included."""
         batches = self.batches
-        return not len(batches.header) or bool(
+        return not len(batches) or bool(
             batches.base_offset.min() >= start and batches.last_offset.max() < stop
         )
 
@@ -206,9 +195,7 @@ class RecordColumns(msgspec.Struct, frozen=True, eq=False, dict=True):
         return msgspec.structs.replace(self, counts=counts, **columns)
 
 
-_PER_RECORD = (
-    "offset_delta", "timestamp_delta", "key_start", "key_length", "value_start", "value_length",
-)  # fmt: skip
+_PER_RECORD = ("timestamp", "offset", "key_start", "key_length", "value_start", "value_length")
 
 
 def gather(buffer: Buffer, dtype: DTypeLike, positions: Int64s) -> NDArray[Any]:
@@ -248,53 +235,46 @@ def read_columns(
     """
     view = memoryview(buffer)
     positions = np.array(places or find_places(buffer), np.int64)
-    header = _headers(view, positions)
-    end = _check_batches(view, positions, header, check_crc=check_crc)
-    batches = BatchColumns(header)
+    batches = BatchColumns(_headers(view, positions))
+    end = _check_batches(view, positions, batches, check_crc=check_crc)
     counts = batches.column("records_count")
     starts = positions + BATCH_OVERHEAD
-    ends = np.where(counts == 0, starts, positions + _LENGTH_END + header["length"])
+    ends = np.where(counts == 0, starts, positions + _LENGTH_END + batches.column("length"))
     codecs = np.where(counts == 0, 0, batches.attributes & COMPRESSION_CODEC_MASK)
     unpacked = _unpack(view, codecs, starts, ends, (limit, total_limit)) if codecs.any() else []
     data = b"".join((view, *unpacked)) if unpacked else buffer
     _check_counts(starts, ends, counts, most_records)
-    fields = _compiled_fields(data, starts, ends, counts)
-    if fields is None:
-        fields = _read_fields(data, _find_records(data, starts, ends, counts))
-    timestamp_delta, offset_delta, key_start, key_length, value_start, value_length = fields
+    fields = dict(zip(_PER_RECORD, _fields(data, starts, ends, batches), strict=True))
+    if (stamped := batches.is_append_time).any():
+        times = np.repeat(batches.column("max_timestamp"), counts)
+        fields["timestamp"] = np.where(np.repeat(stamped, counts), times, fields["timestamp"])
     return RecordColumns(
-        buffer=data,
-        offset_delta=offset_delta,
-        timestamp_delta=timestamp_delta,
-        key_start=key_start,
-        key_length=key_length,
-        value_start=value_start,
-        value_length=value_length,
-        counts=counts,
-        batches=batches,
-        trailing_bytes=len(view) - end,
+        buffer=data, counts=counts, batches=batches, trailing_bytes=len(view) - end, **fields
     )
 
 
-def _headers(view: memoryview, positions: Int64s) -> NDArray[Any]:
-    if compiled.native is not None:
-        header = np.empty(len(positions), _WIDE_HEADER)
-        if compiled.native.read_headers(view, positions, header):
-            return header
-    return gather(view, _HEADER, positions)
+def _headers(view: memoryview, positions: Int64s) -> Int64s:
+    header = np.empty((len(_FIELDS), len(positions)), np.int64)
+    native = compiled.native
+    if native is None or not native.read_headers(view, positions, header):
+        found = gather(view, _HEADER, positions)
+        for name, index in _FIELDS.items():
+            header[index] = found[name]
+    return header
 
 
 def _check_batches(
-    view: memoryview, positions: Int64s, header: NDArray[Any], *, check_crc: bool
+    view: memoryview, positions: Int64s, batches: BatchColumns, *, check_crc: bool
 ) -> int:
     """Where the last batch ends; RecordBatchError for the first that is none, or is not as it was written."""
-    ends = positions + _LENGTH_END + header["length"]
-    for position in positions[header["magic"] != MAGIC][:1].tolist():
+    ends = positions + _LENGTH_END + batches.column("length")
+    for position in positions[batches.column("magic") != MAGIC][:1].tolist():
         batch_end(view, position)  # raises, for its magic
-    wrong = first_wrong(view, positions, ends, header["crc"]) if check_crc else None
+    stored = batches.column("crc")
+    wrong = first_wrong(view, positions, ends, stored) if check_crc else None
     if wrong is not None:
         raise RecordBatchError(
-            f"not the stored checksum {header['crc'][wrong]}",
+            f"not the stored checksum {stored[wrong]}",
             message="RecordBatch",
             field="crc",
             offset=int(positions[wrong]),
@@ -336,15 +316,19 @@ def _check_counts(starts: Int64s, ends: Int64s, counts: Int64s, most: int) -> No
         )
 
 
-def _compiled_fields(
-    data: Buffer, starts: Int64s, ends: Int64s, counts: Int64s
-) -> tuple[Int64s, ...] | None:
-    """What _read_fields gives, by compiled code; None if there is none, or a record is damaged."""
-    if compiled.native is None:
-        return None
-    fields = np.empty((len(_PER_RECORD), int(counts.sum())), np.int64)
-    sound = compiled.native.find_records(data, starts, ends, counts, fields)
-    return tuple(fields) if sound else None
+def _fields(data: Buffer, starts: Int64s, ends: Int64s, batches: BatchColumns) -> Iterable[Int64s]:
+    """What _PER_RECORD names, by compiled code if there is some and no record is damaged."""
+    counts, base_offset = batches.column("records_count"), batches.base_offset
+    base_timestamp = batches.column("base_timestamp")
+    if compiled.native is not None:
+        fields = np.empty((len(_PER_RECORD), int(counts.sum())), np.int64)
+        of_batches = (starts, ends, counts, base_offset, base_timestamp)
+        if compiled.native.find_records(data, *of_batches, fields):
+            return fields
+    timestamp, offset, *places = _read_fields(data, _find_records(data, starts, ends, counts))
+    timestamp += np.repeat(base_timestamp, counts)
+    offset += np.repeat(base_offset, counts)
+    return timestamp, offset, *places
 
 
 def _find_records(data: Buffer, starts: Int64s, ends: Int64s, counts: Int64s) -> Int64s:
