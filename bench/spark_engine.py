@@ -30,6 +30,7 @@ from coterie.datasets.log import LogQuery, LogRange, packed, read_log
 from coterie.datasets.schemas import pruned
 from coterie.protocol.records.columns import BatchColumns, RecordColumns, read_columns
 from coterie.spark.session import session
+from coterie.spark.worker import acknowledge, settle
 
 __all__ = ["FIVE", "TWELVE", "main"]
 
@@ -63,6 +64,7 @@ class Ways:
             "source": lambda: self._ours(TWELVE),
             "source_five": lambda: self._ours(FIVE),
             "ceiling": self._ceiling,
+            "equal": lambda: self._ceiling(acknowledged=True),
             "bare": self._bare,
             "udf": self._udf,
             "map_in_arrow": self._map_in_arrow,
@@ -77,8 +79,12 @@ class Ways:
             .load("commits")
         )
 
-    def _ceiling(self) -> DataFrame:
-        """Batches like ours, made beforehand: what Spark takes from Python at best."""
+    def _ceiling(self, *, acknowledged: bool = False) -> DataFrame:
+        """Batches like ours, made beforehand: what Spark takes from a Python source at best.
+
+        Its workers are settled as ours are. What Spark has such a source wait for at the beginning of every
+        task, ours does not: `acknowledged` spares it that as well.
+        """
         if not self._prebuilt.exists():
             slices = self._source.slices(
                 LogRange(ending={int(k): v for k, v in self._ends.items()})
@@ -93,7 +99,8 @@ class Ways:
                     for batch in task:
                         writer.write_batch(batch)
             self._prebuilt.write_text(str(len(tasks)))
-        return self._spark.read.format("prebuilt").load(str(self._prebuilt))
+        frame = self._spark.read.format("prebuilt").option("acknowledged", acknowledged)
+        return frame.load(str(self._prebuilt))
 
     def _bare(self) -> DataFrame:
         return (
@@ -170,17 +177,17 @@ def _chunk(batch: pa.RecordBatch) -> Chunk:
         at += content.size
     count = batch.num_rows
     zeros = np.zeros(count, np.int64)
-    header = read_columns(b"").batches.header
+    fields = len(read_columns(b"").batches.header)
     records = RecordColumns(
         buffer=b"".join(data),
-        offset_delta=zeros,
-        timestamp_delta=zeros,
+        timestamp=zeros,
+        offset=zeros,
         key_start=starts[0],
         key_length=lengths[0],
         value_start=starts[1],
         value_length=lengths[1],
         counts=np.array([count]),
-        batches=BatchColumns(np.zeros(1, header.dtype)),
+        batches=BatchColumns(np.zeros((fields, 1), np.int64)),
         trailing_bytes=0,
     )
     return Chunk(0, records, 0, 1 << 62, (), 0)
@@ -197,12 +204,18 @@ class Prebuilt(DataSource):
         return from_arrow_schema(pruned("commits", TWELVE))
 
     def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002  (Spark's signature)
-        return PrebuiltReader(self.options["path"])
+        return PrebuiltReader(self.options["path"], self.options["acknowledged"] == "true")
 
 
 class PrebuiltReader(DataSourceReader):
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, acknowledged: bool) -> None:  # noqa: FBT001  (as the option says)
         self._path = path
+        self._acknowledged = acknowledged
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._acknowledged:
+            acknowledge()
 
     def partitions(self) -> list[InputPartition]:
         return [InputPartition(number) for number in range(int(Path(self._path).read_text()))]
@@ -212,6 +225,7 @@ class PrebuiltReader(DataSourceReader):
             reader = pa.ipc.open_file(file)
             for number in range(reader.num_record_batches):
                 yield reader.get_batch(number)
+        settle()
 
 
 def main() -> int:
