@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import socket
 import sys
 from contextlib import suppress
@@ -25,15 +26,26 @@ def acknowledge() -> None:
     40 ms to see whether there is anything to send along: longer than a small task takes. To ask for quick
     acknowledgements has the one that is put off sent. It holds for no longer than that, so each task asks.
     """
-    if not _in_worker() or sys.platform != "linux":
+    if not _in_worker():
         return
-    for each in _OPEN_FILES.iterdir():
-        with suppress(OSError):  # no connection of TCP
-            link = socket.socket(fileno=int(each.name))
-            try:
-                link.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-            finally:
-                link.detach()  # it is somebody else's
+    with suppress(OSError):
+        for each in _OPEN_FILES.iterdir():
+            _answer_quickly(int(each.name))
+
+
+def _answer_quickly(number: int) -> None:
+    """An open file of somebody else, if it is a connection of TCP."""
+    if sys.platform != "linux":
+        return
+    with suppress(OSError):
+        blocks = os.get_blocking(number)
+        link = socket.socket(fileno=number)
+        try:
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        finally:
+            link.detach()
+            # Python lets none block that it has taken over, if somebody has set a default timeout.
+            os.set_blocking(number, blocks)
 
 
 @cache

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gc
+import os
 import pickle
 import socket
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 import pytest
 
 from coterie.datasets.schemas import pruned
+from coterie.spark import worker
 from coterie.spark.options import SourceOptions
 from coterie.spark.source import CoterieReader
 from coterie.spark.streaming import CoterieStreamReader
@@ -85,6 +88,27 @@ def test_what_has_come_is_acknowledged_at_once(
     # Nothing is closed by it.
     talk[0].sendall(b"!")
     assert talk[1].recv(1) == b"!"
+
+
+def test_a_connection_that_blocks_goes_on_blocking(
+    talk: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named(monkeypatch, "pyspark.daemon")
+    talk[1].setblocking(False)  # noqa: FBT003 - its own name
+    socket.setdefaulttimeout(10)  # as some function of a user's may
+    try:
+        acknowledge()
+    finally:
+        socket.setdefaulttimeout(None)
+    assert [os.get_blocking(each.fileno()) for each in talk] == [True, False]
+
+
+def test_nothing_fails_where_open_files_are_not_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    named(monkeypatch, "pyspark.daemon")
+    monkeypatch.setattr(worker, "_OPEN_FILES", tmp_path / "none")
+    acknowledge()
 
 
 def test_connections_of_other_processes_are_left_alone(
