@@ -253,7 +253,7 @@ typedef struct {
 } Places;
 
 static inline int within(int64_t start, int64_t length, int64_t size) {
-    return length < 0 || (start >= 0 && start <= size && length <= size - start);
+    return start >= 0 && start <= size && length <= size - start;
 }
 
 static int read_rows(const Py_buffer *data, const Places *places, Py_ssize_t rows, Columns *columns) {

@@ -151,8 +151,8 @@ PyObject *join_checksums(PyObject *Py_UNUSED(module), PyObject *args) {
     else
         message->crc32c = crc32c, message->value = 0, message->used = 0;
     for (Py_ssize_t batch = 0; sound && batch < count; batch++) {
-        sound = ends.len == starts.len && from[batch] >= 0 && to[batch] <= data.len &&
-                to[batch] - from[batch] >= CHECKED_FROM;
+        sound = ends.len == starts.len && from[batch] >= 0 && from[batch] <= to[batch] &&
+                to[batch] <= data.len && to[batch] - from[batch] >= CHECKED_FROM;
         if (!sound)
             PyErr_SetString(PyExc_ValueError, "a batch outside of the buffer");
         sound = sound && (batch == 0 || add_piece(message, back.buf, back.len)) &&

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,26 @@ def test_places_outside_of_the_buffer_are_refused(native: compiled.Native) -> No
         places[column] = [wrong]
         with pytest.raises(ValueError, match="outside of the buffer"):
             native.read_commits(*arguments(data, places, 100))
+
+
+def test_what_is_null_has_a_place_in_the_buffer_all_the_same(native: compiled.Native) -> None:
+    key, _ = commit()
+    assert native.read_commits(*arguments(key, [[0], [len(key)], [0], [-1]], 100))[:2] == (1, 0)
+    for wrong in (-1, -(2**40), len(key) + 1, 2**62):
+        with pytest.raises(ValueError, match="outside of the buffer"):
+            native.read_commits(*arguments(key, [[0], [len(key)], [wrong], [-1]], 100))
+
+
+def test_batches_outside_of_the_buffer_have_no_checksum(native: compiled.Native) -> None:
+    batch = batch_of([commit()])
+    assert native.join_checksums(batch, *ends(0, len(batch)), crc32c, b"")
+    for wrong in [(0, len(batch) + 1), (-1, len(batch)), (1, -(2**63)), (2**62, 5), (0, 20)]:
+        with pytest.raises(ValueError, match="outside of the buffer"):
+            native.join_checksums(batch, *ends(*wrong), crc32c, b"")
+
+
+def ends(start: int, stop: int) -> tuple[Any, Any]:
+    return np.array([start], np.int64), np.array([stop], np.int64)
 
 
 def test_columns_that_are_too_small_are_refused(native: compiled.Native) -> None:
