@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from coterie.simulation import simulate
 from coterie.spark.pipeline.session import remember_classes
-from coterie.spark.session import REDACTION, SETTINGS
+from coterie.spark.session import PUSHDOWN, REDACTION, SETTINGS
 from tests.spark.engines import Standalone
 from tests.spark.pipeline_kit import Made, pipeline
 
@@ -55,6 +55,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # Of each column that is written down PySpark would tell the JVM the line.
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         .config(map={**SETTINGS, **REDACTION})
+        # For the tests of filters.
+        .config(PUSHDOWN, "true")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.local.dir", str(home / "local"))
         # C1 only: tests are short, and the second compiler would take the cores from them. Alone it has

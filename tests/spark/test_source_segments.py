@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from coterie.datasets.log import LogQuery, SegmentSource, read_log
 from coterie.datasets.schemas import DATASETS, LOG, schema
 from coterie.spark.errors import sentence
-from coterie.spark.session import SETTINGS
+from coterie.spark.session import PUSHDOWN, SETTINGS
 from tests.kit.offsets_log import batch_of, commit, golden_disk, write_segment
 
 
@@ -73,18 +74,52 @@ def formatted(frame: DataFrame) -> str:
     return str(explained)
 
 
-def test_it_works_in_a_session_that_does_not_push_filters(spark: SparkSession, disk: str) -> None:
+@pytest.fixture
+def not_pushing(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session with the settings that ours have."""
+    spark.conf.set(PUSHDOWN, SETTINGS[PUSHDOWN])
+    yield spark
+    spark.conf.set(PUSHDOWN, "true")
+
+
+def test_it_works_in_a_session_that_does_not_push_filters(
+    not_pushing: SparkSession, disk: str
+) -> None:
     """Spark's default: a reader that wants filters would fail every query."""
-    name = "spark.sql.python.filterPushdown.enabled"
-    assert SETTINGS[name] == "true"
-    spark.conf.set(name, "false")
-    try:
-        frame = load(spark, "commits", segments=disk).where("group_id LIKE 'life-%'")
-        assert "PushedFilters" not in formatted(frame)
-        count = frame.count()
-    finally:
-        spark.conf.set(name, "true")
-    assert count == load(spark, "commits", segments=disk).where("group_id LIKE 'life-%'").count()
+    frame = load(not_pushing, "commits", segments=disk).where("group_id LIKE 'life-%'")
+    assert "PushedFilters" not in formatted(frame)
+    count = frame.count()
+    not_pushing.conf.set(PUSHDOWN, "true")
+    again = load(not_pushing, "commits", segments=disk).where("group_id LIKE 'life-%'")
+    assert count == again.count()
+
+
+def answers(frame: DataFrame) -> list[int]:
+    """How many rows: with one filter, without any, and with two in one query."""
+    one, other = "group_id = 'life-classic'", "group_id = 'life-simple'"
+    both = frame.where(one).unionAll(frame.where(other))
+    return [frame.where(one).count(), frame.count(), both.count()]
+
+
+def test_a_frame_answers_more_than_one_question(not_pushing: SparkSession, disk: str) -> None:
+    rows = load(not_pushing, "commits", segments=disk).toArrow().to_pylist()
+    one, other = (
+        sum(row["group_id"] == f"life-{name}" for row in rows) for name in ("classic", "simple")
+    )
+    assert one
+    assert other
+    frame = load(not_pushing, "commits", segments=disk)
+    assert answers(frame) == [one, len(rows), one + other]
+
+
+def test_spark_keeps_what_was_pushed_so_it_is_not_pushed_unless_asked_for(
+    spark: SparkSession, disk: str
+) -> None:
+    """The reason for the setting. Where this fails, Spark has learnt better, and filters can be pushed."""
+    right = answers(load(spark, "commits", segments=disk, pushdown="false"))
+    wrong = answers(load(spark, "commits", segments=disk))
+    assert wrong[0] == right[0]
+    assert wrong[1] < right[1]
 
 
 def test_columns_are_pruned_by_option_and_by_schema(spark: SparkSession, disk: str) -> None:

@@ -1,4 +1,4 @@
-"""A Spark session for the data source: versions checked first, filters pushed, UTC, no page, little noise.
+"""A Spark session for the data source: versions checked first, UTC, no page, little noise.
 
     from coterie.spark.session import session
 
@@ -24,13 +24,15 @@ from coterie.errors import CoterieError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["REDACTION", "SETTINGS", "check_versions", "session"]
+__all__ = ["PUSHDOWN", "REDACTION", "SETTINGS", "check_versions", "session"]
 
+#: Whether Spark pushes filters to sources of Python.
+PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 #: What the data source wants of a session, whoever makes it.
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
-    # A filter that is not pushed still filters, but the cluster is asked for everything.
-    "spark.sql.python.filterPushdown.enabled": "true",
+    # Spark's default. What is pushed stays with the DataFrame: its next query would be answered by that.
+    PUSHDOWN: "false",
     # Spark's default. Without it the size of null is -1, and what overflows passes for a result.
     "spark.sql.ansi.enabled": "true",
 }

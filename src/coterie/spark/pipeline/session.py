@@ -35,8 +35,6 @@ _KEEP_LOGS_SECONDS: Final = 7 * 86_400
 _SETTINGS: Final = {
     **SETTINGS,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # The pipeline reads all that is new. Asking the source about filters would start one more Python.
-    "spark.sql.python.filterPushdown.enabled": "false",
 }
 _STARTING: Final = {
     "spark.ui.enabled": "false",
