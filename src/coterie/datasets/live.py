@@ -9,14 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from coterie.client import AdminClient
 from coterie.client.blocking import BlockingAdminClient
-from coterie.client.results import GroupDescription, GroupLag, Member, Result, TopicPartition
+from coterie.client.probing import OFFSETS_TOPIC, partition_of
+from coterie.client.results import (
+    GroupDescription,
+    GroupLag,
+    LogOffset,
+    Member,
+    Result,
+    TopicPartition,
+)
 from coterie.datasets.schemas import LIVE, pruned
 from coterie.datasets.selection import Selection
 from coterie.error_codes import ErrorCode
@@ -32,9 +40,14 @@ from coterie.protocol.group_state import GroupState, GroupType
 __all__ = ["LiveQuery", "LiveTask", "plan_live", "read_live", "read_task"]
 
 Row = dict[str, Any]
+#: Groups by the address of their coordinator, which several may share, or which may not be known.
+_ByAddress = dict[str | None, list[str]]
 
 #: Groups of one task: a second of work, and answers of a few megabytes.
 _GROUPS_PER_TASK: Final = 1000
+#: Groups that `errors` asks about at once: of answers that it forgets, and a broker that hangs is waited for
+#: each time.
+_GROUPS_PER_LOOK: Final = 10_000
 _ROWS_PER_BATCH: Final = 1 << 16
 #: Committed offsets of topics that were deleted are ordinary; nothing of the answer is missing for them.
 _NO_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
@@ -79,8 +92,8 @@ class LiveTask(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
     coordinator: str | None = None
     troubles: tuple[Trouble, ...] = ()
-    #: Whether `errors` has to look at the ends of all logs too: no group may use a partition.
-    ends: bool = False
+    #: What it is made of: `errors` is one task, for groups share brokers and partitions, each told once.
+    parts: tuple[LiveTask, ...] = ()
 
 
 def read_live(properties: Mapping[str, Any], query: LiveQuery) -> Iterator[pa.RecordBatch]:
@@ -101,12 +114,10 @@ def plan_live(admin: BlockingAdminClient, query: LiveQuery) -> list[LiveTask]:
         return []
     if query.dataset == "end_offsets":
         return [LiveTask()]
-    if selection.groups is not None:
-        return _named(admin, query, selection)
-    tasks = _listed(admin, query, selection)
-    if query.dataset == "errors" and not _chooses(query.selection):
-        tasks.append(LiveTask(ends=True))
-    return tasks
+    found = _listed if selection.groups is None else _named
+    by_address, troubles = found(admin, query, selection)
+    tasks = list(_tasks(by_address))
+    return [LiveTask(troubles=troubles, parts=tuple(tasks))] if query.dataset == "errors" else tasks
 
 
 def _chooses(selection: Selection) -> bool:
@@ -132,41 +143,38 @@ def _known(selection: Selection) -> Selection:
     return selection
 
 
-def _listed(admin: BlockingAdminClient, query: LiveQuery, selection: Selection) -> list[LiveTask]:
+def _listed(
+    admin: BlockingAdminClient, query: LiveQuery, selection: Selection
+) -> tuple[_ByAddress, tuple[Trouble, ...]]:
     """ListGroups, with the filters of KIP-518 and KIP-848."""
     listed = admin.list_groups(states=selection.states, types=selection.types, client_side=True)
     troubles = _troubles(listed, query)
     addresses = {node.node_id: node.address for node in admin.brokers()}
-    # By address, which several coordinators may share, or which may not be known.
-    by_address: dict[str | None, list[str]] = {}
+    by_address: _ByAddress = {}
     for each in listed:
         if selection.wants_group(each.group_id):
             by_address.setdefault(addresses.get(each.coordinator), []).append(each.group_id)
-    return _tasks(by_address, troubles)
+    return by_address, troubles
 
 
-def _named(admin: BlockingAdminClient, query: LiveQuery, selection: Selection) -> list[LiveTask]:
+def _named(
+    admin: BlockingAdminClient, query: LiveQuery, selection: Selection
+) -> tuple[_ByAddress, tuple[Trouble, ...]]:
     """No list at all: coordinators by one FindCoordinator for all groups (KIP-699)."""
     names = sorted(filter(selection.wants_group, selection.groups or ()))
     # Kafka refuses an empty name, and a name that is not there has no rows.
     found = admin.find_coordinators([name for name in names if name])
     troubles = _troubles(found, query)
-    by_address: dict[str | None, list[str]] = {}
+    by_address: _ByAddress = {}
     for name, node in found.items.items():
         by_address.setdefault(node.address, []).append(name)
-    return _tasks(by_address, troubles)
+    return by_address, troubles
 
 
-def _tasks(
-    by_address: Mapping[str | None, list[str]], troubles: tuple[Trouble, ...]
-) -> list[LiveTask]:
-    tasks = [LiveTask(troubles=troubles)] if troubles else []
+def _tasks(by_address: _ByAddress) -> Iterator[LiveTask]:
     for address, groups in by_address.items():
-        tasks += [
-            LiveTask(tuple(groups[first : first + _GROUPS_PER_TASK]), address)
-            for first in range(0, len(groups), _GROUPS_PER_TASK)
-        ]
-    return tasks
+        for first in range(0, len(groups), _GROUPS_PER_TASK):
+            yield LiveTask(tuple(groups[first : first + _GROUPS_PER_TASK]), address)
 
 
 # -- troubles ---------------------------------------------------------------------------------------------
@@ -216,9 +224,13 @@ def read_task(
     """The rows of a task."""
     rows: Iterable[Row]
     if query.dataset == "end_offsets":
-        rows, _ = _end_offsets(admin, query)
+        rows = _end_offsets(admin, query)
     elif query.dataset == "errors":
         rows = _errors(admin, query, task)
+    elif task.parts:
+        for part in task.parts:
+            yield from read_task(admin, query, part)
+        return
     elif not task.groups:
         return
     elif query.dataset == "offsets":
@@ -381,47 +393,98 @@ def _partition_troubles(result: Result[str, GroupLag]) -> Iterator[Trouble]:
 
 
 def _errors(admin: BlockingAdminClient, query: LiveQuery, task: LiveTask) -> Iterator[Row]:
-    """Everything is asked for, and only what fails is told."""
+    """Everything is asked for, and only what fails is told, each thing once."""
     found = list(task.troubles)
-    if task.groups:
-        result = _lag(admin, query, task, log_start=True)
+    groups = [group for part in task.parts for group in part.groups]
+    for first in range(0, len(groups), _GROUPS_PER_LOOK):
+        part = LiveTask(tuple(groups[first : first + _GROUPS_PER_LOOK]))
+        result = _lag(admin, query, part, log_start=True)
         found += _troubles(result, query)
         found += _partition_troubles(result)
-    if task.ends:
-        found += _end_offsets(admin, query)[1]
-    for each in dict.fromkeys(found):
-        yield msgspec.structs.asdict(each)
+    found += _log_troubles(admin, query)
+    once: dict[tuple[str, str], Trouble] = {}
+    for each in found:
+        once.setdefault((each.scope, each.name), each)
+    yield from map(msgspec.structs.asdict, once.values())
 
 
-def _end_offsets(
-    admin: BlockingAdminClient, query: LiveQuery
-) -> tuple[list[Row], tuple[Trouble, ...]]:
-    """Starts and ends of logs, and what could not be learned; internal topics are left out."""
-    partitions, troubles = _partitions(admin, query)
-    starts = admin.log_offsets(partitions, "earliest")
-    troubles += _troubles(starts, query)
-    taken_at = datetime.now(UTC)
-    # Without a start there is no row: no need to wait for an end.
-    ends = admin.log_offsets(starts.items, "latest")
-    troubles += _troubles(ends, query)
-    rows = [
+def _log_troubles(admin: BlockingAdminClient, query: LiveQuery) -> tuple[Trouble, ...]:
+    """Of all logs their ends, since no group may use one; of that of groups also its records.
+
+    Those who ask about some groups are told of what these use.
+    """
+    log, troubles = _partitions(admin, query, [OFFSETS_TOPIC], internal=True)
+    if log and query.selection.groups is not None:
+        used = {partition_of(group, len(log)) for group in query.selection.groups}
+        log = [each for each in log if each.partition in used]
+    others: list[TopicPartition] = []
+    if not _chooses(query.selection):
+        others, more = _partitions(admin, query, _topics(query))
+        troubles += more
+    bounds = _bounds(admin, query, [*others, *log])
+    # One record of each, or what comes with it: it is there, and may be read.
+    spans = {
+        each: (start, start + 1)
+        for each in log
+        if each in bounds.ends
+        if (start := bounds.starts[each].offset) < bounds.ends[each].offset
+    }
+    with admin.fetch(spans, skip_deleted=True) as reading:
+        try:
+            for _ in reading:
+                pass
+        except CoterieError:
+            if not reading.errors:
+                raise
+        unread = Result(reading.positions, reading.errors)
+    return troubles + bounds.troubles + _troubles(unread, query)
+
+
+def _end_offsets(admin: BlockingAdminClient, query: LiveQuery) -> list[Row]:
+    """Starts and ends of logs; internal topics are left out."""
+    partitions, _ = _partitions(admin, query, _topics(query))
+    bounds = _bounds(admin, query, partitions)
+    return [
         {
-            "taken_at": taken_at,
+            "taken_at": bounds.taken_at,
             "topic": each.topic,
             "partition": each.partition,
-            "log_start": starts[each].offset,
+            "log_start": bounds.starts[each].offset,
             "log_end": end.offset,
         }
-        for each, end in ends.items.items()
+        for each, end in bounds.ends.items.items()
     ]
-    return rows, troubles
+
+
+class _Bounds(NamedTuple):
+    """Where logs begin, and end at a time, and what could not be learned of it."""
+
+    starts: Result[TopicPartition, LogOffset]
+    taken_at: datetime
+    ends: Result[TopicPartition, LogOffset]
+    troubles: tuple[Trouble, ...]
+
+
+def _bounds(
+    admin: BlockingAdminClient, query: LiveQuery, partitions: list[TopicPartition]
+) -> _Bounds:
+    starts = admin.log_offsets(partitions, "earliest")
+    troubles = _troubles(starts, query)
+    taken_at = datetime.now(UTC)
+    # What has no start is told, or has no row: no need to wait for its end.
+    ends = admin.log_offsets(starts.items, "latest")
+    return _Bounds(starts, taken_at, ends, troubles + _troubles(ends, query))
 
 
 def _partitions(
-    admin: BlockingAdminClient, query: LiveQuery
+    admin: BlockingAdminClient,
+    query: LiveQuery,
+    topics: list[str] | None,
+    *,
+    internal: bool = False,
 ) -> tuple[list[TopicPartition], tuple[Trouble, ...]]:
     """The partitions of all topics, or of those that are wanted and that there are."""
-    described = admin.describe_topics(_topics(query))
+    described = admin.describe_topics(topics)
     errors = {
         topic: error
         for topic, error in described.errors.items()
@@ -431,7 +494,7 @@ def _partitions(
     found = [
         TopicPartition(topic.name, each.partition)
         for topic in described
-        if not topic.internal
+        if topic.internal is internal
         for each in topic.partitions
     ]
     return found, _troubles(lacking, query, "partition")

@@ -8,13 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from coterie.client import AdminClient
 from coterie.client.blocking import BlockingAdminClient
 from coterie.client.network import Node
 from coterie.client.results import GroupDescription, GroupLag, PartitionLag, Result, TopicPartition
 from coterie.datasets import live
 from coterie.datasets.cluster import ClusterSource
 from coterie.datasets.live import LiveQuery, read_live
-from coterie.datasets.log import LogQuery, read_log
+from coterie.datasets.log import LogQuery, LogRange, read_log
 from coterie.datasets.schemas import pruned
 from coterie.datasets.selection import Selection
 from coterie.error_codes import ErrorCode
@@ -355,3 +356,72 @@ def test_a_partition_that_cannot_be_read_fails_the_log_unless_the_rest_will_do(
         assert "reports" not in rest
         assert rest < whole
         sound.clear_faults()
+
+
+@pytest.mark.parametrize("api", ["Fetch", "ListOffsets"])
+def test_what_the_log_lacks_is_an_error_row_for_each_partition(
+    sound: EmbeddedCluster, api: str
+) -> None:
+    properties = {"bootstrap.servers": sound.bootstrap_servers}
+    whole = ClusterSource(properties).slices(LogRange())
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    sound.inject(api, error_code=denied, times=None)
+    source = ClusterSource(properties, partial=True)
+    assert list(read_log(source, LogQuery("commits"))) == []
+    rows = read(sound, "errors")
+    assert {row["scope"] for row in rows} == {"partition"}
+    names = [row["name"] for row in rows]
+    assert len(names) == len(set(names))
+    # A partition without records has none to lack.
+    assert set(names) >= {f"__consumer_offsets-{each.partition}" for each in whole}
+    assert all(denied.name in row["error"] for row in rows)
+    # Who names groups is told of the partition that their records are in.
+    rows = read(sound, "errors", selection=Selection(groups=frozenset({"reports"})))
+    (name,) = (row["name"] for row in rows if row["name"].startswith("__"))
+    assert name in names
+
+
+def test_a_log_that_is_not_there_is_no_error() -> None:
+    with EmbeddedCluster() as cluster:
+        cluster.create_topic("orders", partitions=1)
+        with AdminClient.connect(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            assert "__consumer_offsets" not in admin.describe_topics()
+        assert read(cluster, "errors") == []
+
+
+def test_a_look_for_errors_is_a_few_requests_to_each_leader(sound: EmbeddedCluster) -> None:
+    before = {api: sound.requests(api) for api in ("ListOffsets", "Fetch")}
+    assert read(sound, "errors") == []
+    asked = {api: sound.requests(api) - count for api, count in before.items()}
+    # Starts and ends: of what groups use, and of all logs.
+    assert asked["ListOffsets"] <= 3 * 4
+    assert 0 < asked["Fetch"] <= 3 * 2
+
+
+def test_each_partition_is_one_error_row_however_many_groups_use_it(
+    sound: EmbeddedCluster,
+) -> None:
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    for topic in ("orders", "payments", "lonely"):
+        sound.inject("ListOffsets", error_code=denied, times=None, match=f"name='{topic}'")
+    rows = read(sound, "errors")
+    names = sorted(row["name"] for row in rows if not row["name"].startswith("__"))
+    assert names == ["lonely-0", *(f"orders-{n}" for n in range(4)), "payments-0", "payments-1"]
+    groups = frozenset({"billing", "reports", *(f"idle-{n}" for n in range(9))})
+    rows = read(sound, "errors", selection=Selection(groups=groups))
+    names = sorted(row["name"] for row in rows if not row["name"].startswith("__"))
+    assert names == [*(f"orders-{n}" for n in range(4)), "payments-0", "payments-1"]
+
+
+def test_a_broker_that_hangs_is_one_error_row() -> None:
+    with EmbeddedCluster(brokers=3) as cluster:
+        cluster.create_topic("orders", partitions=6)
+        for number in range(9):
+            cluster.scene("empty_group", f"idle-{number}", topic="orders", offset=0)
+        cluster.pause_broker(2)
+        rows = read(cluster, "errors")
+        cluster.resume_broker(2)
+    told = [(row["scope"], row["name"]) for row in rows]
+    assert len(told) == len(set(told))
+    assert [name for scope, name in told if scope == "broker"] == ["2"]
+    assert sum(name.startswith("orders-") for _, name in told) == 2
