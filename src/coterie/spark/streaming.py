@@ -1,7 +1,8 @@
 """The log as a stream: micro-batches between offsets, which Spark keeps in its checkpoint.
 
-An offset of the stream is the next offset of each partition, as JSON. Of a running cluster only records whose
-transactions are decided are read, so that each commit has its outcome when it comes, and comes once.
+An offset of the stream is the next offset of each partition, as JSON. One that goes back is of a log that was
+made anew, and is read from its beginning. Of a running cluster only records whose transactions are decided are
+read, so that each commit has its outcome when it comes, and comes once.
 """
 
 from __future__ import annotations
@@ -98,32 +99,37 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @told_in_one_line
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802 - Spark's name
         bounds = self._target if self._target is not None else self._bounds()
-        self._refuse_shorter_log(start, bounds)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        # Partitions that the stream has not met yet are read from their beginning.
-        known = {key: first for key, (first, _) in bounds.items()} | start
+        anew = self._made_anew(start, bounds)
+        # Partitions that the stream has not met yet, or that are others now, are read from their beginning.
+        known = {key: first for key, (first, _) in bounds.items()}
+        known |= {key: offset for key, offset in start.items() if key not in anew}
         return _limited(known, _ends(bounds), most)
 
-    def _refuse_shorter_log(self, start: Offsets, bounds: Bounds) -> None:
-        """Raise if the log ends before what was read.
+    def _made_anew(self, reached: Offsets, bounds: Bounds) -> frozenset[str]:
+        """Partitions whose log ends before what was reached; raises if that is a loss.
 
-        An end that only seems to be before it is no loss: of a transaction that is still open, or of a
+        An end that only seems to be before it is none: of a transaction that is still open, or of a
         target that was set before the start was known. So the log itself is asked.
         """
         ends = _ends(bounds)
-        short = [key for key, offset in start.items() if ends.get(key, 0) < offset]
-        if not short or not self._options.fail_on_data_loss:
-            return
-        now = self._options.log_ends()
+        short = [key for key, offset in reached.items() if ends.get(key, 0) < offset]
+        now = self._options.log_ends() if short else {}
+        strict = self._options.fail_on_data_loss
+        anew = set()
         for key in short:
             end = now.get(int(key))
-            if end is None:
-                raise _gone(key, start[key])
-            if end < start[key]:
+            if end is None and strict:
+                raise _gone(key, reached[key])
+            if end is None or end >= reached[key]:
+                continue
+            if strict:
                 raise CoterieError(
-                    f"partition {key} of the log ends at offset {end}, and was read up to"
-                    f" {start[key]}: it was deleted and made anew; {_NEXT_STEP}"
+                    f"partition {key} of the log ends at offset {end}, and the stream has come up to"
+                    f" {reached[key]}: it was deleted and made anew; {_NEXT_STEP}"
                 )
+            anew.add(key)
+        return frozenset(anew)
 
     @told_in_one_line
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
@@ -132,22 +138,26 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _slices(self, start: Offsets, end: Offsets) -> Iterator[LogSlice]:
         """What is between two offsets of the stream, as far as the log still has it."""
-        new = {key: stop for key, stop in end.items() if start.get(key, 0) < stop}
+        new = {key: stop for key, stop in end.items() if start.get(key, 0) != stop}
         bounds = self._options.source.bounds() if new else {}
         strict = self._options.fail_on_data_loss
-        for key, stop in new.items():
-            if int(key) not in bounds:
-                if strict:
-                    raise _gone(key, start.get(key, 0))
-                continue
+        for key in [key for key in new if int(key) not in bounds]:
+            if strict:
+                raise _gone(key, start.get(key, 0))
+            del new[key]
+        # What was planned of a log that is another one now is gone; that one is read by the next micro-batch.
+        anew = self._made_anew(new, {key: bounds[int(key)] for key in new})
+        for key in [key for key in new if key not in anew]:
             first, _ = bounds[int(key)]
             reached = start.get(key, first)
+            if new[key] < reached:
+                reached = first  # as latestOffset has it for a log that was made anew
             if reached < first and strict:
                 raise CoterieError(
                     f"partition {key} of the log begins at offset {first}, and was read up to"
                     f" {reached}: what was between is deleted; {_NEXT_STEP}"
                 )
-            yield from cut(int(key), max(first, reached), stop)
+            yield from cut(int(key), max(first, reached), new[key])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return exact(self._read(partition), self._expected)
