@@ -215,6 +215,24 @@ def test_a_type_that_is_not_the_columns_own(spark: SparkSession, disk: str) -> N
         )
 
 
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ("topic string, topic string", "column 'topic' of 'commits' is named twice"),
+        ("topic string not null", "column 'topic' of 'commits' may be null for a reader"),
+        ("committed_offset bigint not null", "column 'committed_offset' of 'commits' may be null"),
+    ],
+)
+def test_columns_that_cannot_be_given_are_told_in_one_sentence(
+    spark: SparkSession, disk: str, columns: str, said: str
+) -> None:
+    reader = spark.read.format("coterie").schema(columns).option("segments", disk)
+    with pytest.raises(PySparkException) as caught:
+        reader.load("commits").collect()
+    assert said in str(sentence(caught.value))
+    assert "at org.apache" not in str(caught.value)
+
+
 def test_hostile_names_arrive_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
     names = ['=1+1"', "<script>alert(1)</script>", "a,b\n'c'", "ẞ\u202e\u0000x", "--", "' OR 1=1"]
     records = [commit(name, name, metadata=name) for name in names]
@@ -254,3 +272,31 @@ def test_every_dataset_has_a_schema_that_spark_takes(spark: SparkSession) -> Non
 
     for name in DATASETS:
         assert to_arrow_schema(from_arrow_schema(schema(name)), timezone="UTC") == schema(name)
+
+
+def test_a_stream_of_a_log_that_was_made_anew_begins_again_with_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    disk, checkpoint, rows = tmp_path / "disk", tmp_path / "checkpoint", tmp_path / "rows"
+
+    def drained() -> list[tuple[str, int]]:
+        query = (
+            spark.readStream.format("coterie")
+            .options(segments=str(disk), failOnDataLoss="false", maxOffsetsPerTrigger="4")
+            .load("commits")
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start(str(rows))
+        )
+        query.awaitTermination()
+        assert query.exception() is None
+        found = spark.read.parquet(str(rows)).orderBy("group_id", "offset").collect()
+        return [(row.group_id, row.offset) for row in found]
+
+    write_segment(disk, 0, batch_of([commit("a")] * 9))
+    old = [("a", offset) for offset in range(9)]
+    assert drained() == old
+    write_segment(disk, 0, batch_of([commit("b")] * 7))
+    assert drained() == old + [("b", offset) for offset in range(7)]
+    assert len(drained()) == 16

@@ -80,6 +80,17 @@ def _expected(options: SourceOptions, schema: StructType) -> pa.Schema:
     wanted: pa.Schema = to_arrow_schema(schema, timezone="UTC")
     pruned(options.dataset.name, wanted.names)
     for field in wanted:
+        if wanted.names.count(field.name) > 1:
+            raise InvalidArgument(
+                f"column {field.name!r} of {options.dataset.name!r} is named twice in .schema(...);"
+                " name it once"
+            )
+        if not field.nullable:
+            # Spark would believe it, and fail at the first null with a stack of Java's.
+            raise InvalidArgument(
+                f"column {field.name!r} of {options.dataset.name!r} may be null for a reader;"
+                " leave NOT NULL out of .schema(...)"
+            )
         known = whole.field(field.name)
         if not field.type.equals(known.type):
             simple = from_arrow_schema(pa.schema([known]))[0].dataType.simpleString()
