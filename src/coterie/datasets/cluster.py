@@ -39,6 +39,11 @@ class ClusterSource(msgspec.Struct, frozen=True):
         # Settings may hold secrets.
         return f"ClusterSource({self.properties.get('bootstrap.servers', '')!r})"
 
+    def partitions(self) -> list[int]:
+        """Their numbers; none if nobody has ever used a group."""
+        with self._connect() as admin:
+            return [each.partition for each in _partitions(admin)]
+
     def bounds(self) -> dict[int, tuple[int, int]]:
         """Ends are those of readers of committed records: before them all transactions are decided."""
         with self._connect() as admin:

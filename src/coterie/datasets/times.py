@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -12,6 +13,10 @@ __all__ = ["EPOCH", "LAST_MS", "milliseconds", "moment"]
 #: 9999-12-31, the last day that Python and Spark know.
 LAST_MS: Final = 253402300799999
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+#: 2000-01-01. A smaller number is a year, a day or seconds: Kafka is younger.
+_FIRST_MS: Final = 946684800000
+#: Digits behind a microsecond, which Python does not see.
+_FINER: Final = re.compile(r"[.,]\d{6}\d*[1-9]")
 
 
 def moment(epoch_ms: int) -> datetime | None:
@@ -24,10 +29,17 @@ def moment(epoch_ms: int) -> datetime | None:
 def milliseconds(text: str, name: str) -> int:
     """A time that a person gave: epoch milliseconds, or ISO 8601, UTC unless it says otherwise.
 
-    One before 1970 is as good as 1970: no record is older.
+    One before 1970 is as good as 1970: no record is older. One between two milliseconds is the second of
+    them, for records have whole ones.
     """
     when = text.strip()
-    found = int(when) if _is_short_number(when) else _from_iso(when)
+    is_number = _is_short_number(when)
+    found = int(when) if is_number else _from_iso(when)
+    if is_number and int(when) < _FIRST_MS:
+        raise InvalidArgument(
+            f"{name}: {when} is before the year 2000 in epoch milliseconds; give all milliseconds, such as"
+            " 1767225600000, or 2026-01-31T12:00:00"
+        )
     if found is None or found > LAST_MS:
         raise InvalidArgument(
             f"{name}: {text!r} is no time; give epoch milliseconds, or 2026-01-31T12:00:00"
@@ -47,4 +59,5 @@ def _from_iso(text: str) -> int | None:
         return None
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)
-    return (when - EPOCH) // timedelta(milliseconds=1)
+    since = when - EPOCH + timedelta(microseconds=1 if _FINER.search(text) else 0)
+    return -(-since // timedelta(milliseconds=1))

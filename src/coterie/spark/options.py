@@ -7,7 +7,7 @@ is in OPTIONS. No option is ever printed, for it may be a secret.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -91,6 +91,8 @@ class SourceOptions(msgspec.Struct, frozen=True):
     segments: str | None = None
     partial: bool = False
     partitions: frozenset[int] | None = None
+    #: Those that the option names. Filters narrow them, and may ask for what there is not.
+    named: frozenset[int] = frozenset()
     starting: dict[int, int] = {}
     starting_latest: bool = False
     ending: dict[int, int] = {}
@@ -125,6 +127,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
             segments=given.get("segments"),
             partial=_choice(given, "partial", {"allow": True, "fail": False}, default=False),
             partitions=_partitions(given),
+            named=_partitions(given) or frozenset(),
             starting=offsets,
             starting_latest=given.get("startingOffsets", "").strip().lower() == "latest",
             ending=_offsets(given, "endingOffsets", ("latest",)),
@@ -186,6 +189,29 @@ class SourceOptions(msgspec.Struct, frozen=True):
                 f"endingOffsets is not for a stream of {self.dataset.name!r}: it has no end; leave it"
                 " out, or read a batch"
             )
+
+    def check_partitions(self, known: Collection[int] | None = None) -> None:
+        """Raise if an option names a partition that the log, if there is one, does not have."""
+        by_option: dict[str, Collection[int]] = {
+            "partitions": self.named,
+            "startingOffsets": self.starting,
+            "endingOffsets": self.ending,
+        }
+        if not any(by_option.values()):
+            return
+        known = known if known is not None else self._log_partitions()
+        for name, numbers in by_option.items():
+            lost = sorted(set(numbers) - set(known))
+            if lost and known:
+                raise InvalidArgument(
+                    f"{name}: there is no partition {lost[0]} of the log, which has {len(known)} (from"
+                    f" {min(known)} to {max(known)}); leave it out"
+                )
+
+    def _log_partitions(self) -> Collection[int]:
+        if self.segments is None:
+            return self._cluster.partitions()
+        return SegmentSource.at(self.segments).partitions
 
     @property
     def max_rows(self) -> int | None:

@@ -147,6 +147,7 @@ class CoterieReader(DataSourceReader):
             with AdminClient.connect(dict(options.properties)) as admin:
                 tasks = plan_live(admin, options.live_query(tuple(self._expected.names)))
             return [LivePartition(task) for task in tasks]
+        options.check_partitions()
         slices = options.source.slices(options.range)
         return [LogPartition(each) for each in packed(slices, options.bytes_per_task)]
 

@@ -1,8 +1,8 @@
 """The log as a stream: micro-batches between offsets, which Spark keeps in its checkpoint.
 
 An offset of the stream is the next offset of each partition, as JSON. One that goes back is of a log that was
-made anew, and is read from its beginning. Of a running cluster only records whose transactions are decided are
-read, so that each commit has its outcome when it comes, and comes once.
+made anew, and is read from its beginning. Of a running cluster only records whose transactions are decided
+are read, so that each commit has its outcome when it comes, and comes once.
 """
 
 from __future__ import annotations
@@ -59,29 +59,46 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @told_in_one_line
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name
         options = self._options
-        bounds = self._bounds()
+        everything = options.source.bounds()
+        options.check_partitions(everything)
+        bounds = self._wanted(everything)
+        wanted = self._starting(bounds)
         starts = {key: start for key, (start, _) in bounds.items()}
-        self._refuse_early_start(starts)
         if options.starting_latest:
             starts = _ends(bounds)
         elif options.start_ms is not None:
             slices = options.source.slices(options.range)
             starts = _ends(bounds) | {str(each.partition): each.start for each in reversed(slices)}
-        wanted = {str(partition): offset for partition, offset in options.starting.items()}
         return {key: max(start, wanted.get(key, start)) for key, start in starts.items()}
 
-    def _refuse_early_start(self, starts: Mapping[str, int]) -> None:
-        for partition, offset in self._options.starting.items():
-            start = starts.get(str(partition), 0)
-            if self._options.fail_on_data_loss and offset < start:
+    def _starting(self, bounds: Bounds) -> Offsets:
+        """Where options say to begin; raises if the log has no such place, unless the nearest will do."""
+        named = {str(number): offset for number, offset in self._options.starting.items()}
+        wanted = {key: offset for key, offset in named.items() if key in bounds}
+        # Behind the last that is decided the log goes on with transactions that are open.
+        late = any(offset > bounds[key][1] for key, offset in wanted.items())
+        now = self._options.log_ends() if late else {}
+        for key, offset in wanted.items():
+            first, end = bounds[key]
+            end = max(end, now.get(int(key), end))
+            if self._options.fail_on_data_loss and offset < first:
                 raise CoterieError(
-                    f"startingOffsets: partition {partition} of the log begins at offset {start}, not"
+                    f"startingOffsets: partition {key} of the log begins at offset {first}, not"
                     f" {offset}: what was before it is deleted; begin there, or set failOnDataLoss=false"
                 )
+            if self._options.fail_on_data_loss and offset > end:
+                raise CoterieError(
+                    f"startingOffsets: partition {key} of the log ends at offset {end}, before {offset};"
+                    " begin there, or set failOnDataLoss=false"
+                )
+            wanted[key] = min(max(first, offset), end)
+        return wanted
 
     def _bounds(self) -> Bounds:
+        return self._wanted(self._options.source.bounds())
+
+    def _wanted(self, bounds: Mapping[int, tuple[int, int]]) -> Bounds:
         wants = self._options.range.wants
-        bounds = self._options.source.bounds()
         return {str(number): both for number, both in sorted(bounds.items()) if wants(number)}
 
     @told_in_one_line

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from pyspark.sql.datasource import EqualTo
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
 from coterie.errors import CoterieError, InvalidArgument
+from coterie.spark.filters import push
 from coterie.spark.options import SourceOptions
 from coterie.spark.source import CoterieSource
 from coterie.spark.streaming import CoterieStreamReader
+from coterie.testing import EmbeddedCluster
+from tests.kit.offsets_log import batch_of, commit, write_segment
 
+PLACES = [
+    {"partitions": "0,99"},
+    {"startingOffsets": '{"99": 5}'},
+    {"endingOffsets": '{"99": 5}'},
+]
 CLUSTER = {"bootstrap.servers": "127.0.0.1:1"}
 
 
@@ -106,6 +117,32 @@ def test_a_batch_does_not_begin_at_the_end() -> None:
 def test_of_two_limits_the_narrower_one_counts(given: dict[str, str], limit: ReadLimit) -> None:
     chosen = options("commits", **given)
     assert CoterieStreamReader(chosen, chosen.dataset.schema).getDefaultReadLimit() == limit
+
+
+@pytest.mark.parametrize("given", PLACES, ids=str)
+def test_a_batch_names_partitions_that_the_log_has(given: dict[str, str], tmp_path: Path) -> None:
+    write_segment(tmp_path, 0, batch_of([commit()]))
+    option = next(iter(given))
+    said = rf"^{option}: there is no partition 99 of the log, which has 1 "
+    made = CoterieSource({"path": "commits", "segments": str(tmp_path), **given})
+    with pytest.raises(InvalidArgument, match=said):
+        made.reader(made.schema()).partitions()
+    with EmbeddedCluster() as cluster:
+        where = {"bootstrap.servers": cluster.bootstrap_servers}
+        made = CoterieSource({"path": "commits", **where, **given})
+        # A log that is not there lacks none.
+        assert made.reader(made.schema()).partitions() == []
+        cluster.create_topic("orders", partitions=1)
+        cluster.scene("empty_group", "idle", topic="orders", offset=0)
+        with pytest.raises(InvalidArgument, match=said.replace("1 ", r"\d+ ")):
+            made.reader(made.schema()).partitions()
+
+
+def test_a_filter_may_ask_for_a_partition_that_there_is_not(tmp_path: Path) -> None:
+    write_segment(tmp_path, 0, batch_of([commit()]))
+    given = SourceOptions.of({"path": "commits", "segments": str(tmp_path), "partitions": "0"})
+    narrowed, _ = push(given, [EqualTo(("partition",), 99)])
+    narrowed.check_partitions()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from coterie.datasets.cluster import ClusterSource
 from coterie.datasets.log import LogSlice
 from coterie.datasets.schemas import pruned
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, InvalidArgument
 from coterie.spark.options import SourceOptions
 from coterie.spark.streaming import CoterieStreamReader, StreamPartition, _limited
 from coterie.testing import EmbeddedCluster
@@ -99,6 +99,37 @@ def test_a_start_before_the_log_is_a_loss(log: dict[str, Any]) -> None:
     assert of_a_cluster(startingOffsets='{"0": 8}').initialOffset() == {"0": 8}
 
 
+def test_a_start_behind_the_log_is_told_when_the_stream_begins(log: dict[str, Any]) -> None:
+    wanted = {"startingOffsets": '{"0": 61}'}
+    with pytest.raises(
+        CoterieError, match=r"^startingOffsets: partition 0 .*ends at offset 60, before 61"
+    ):
+        of_a_cluster(**wanted).initialOffset()
+    assert of_a_cluster(failOnDataLoss="false", **wanted).initialOffset() == {"0": 60}
+    assert of_a_cluster(startingOffsets='{"0": 60}').initialOffset() == {"0": 60}
+
+
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        ({"partitions": "0,99"}, "partitions"),
+        ({"startingOffsets": '{"0": 1, "99": 5}'}, "startingOffsets"),
+    ],
+)
+def test_a_partition_that_the_log_does_not_have_is_told(
+    log: dict[str, Any], given: dict[str, str], option: str
+) -> None:
+    said = rf"^{option}: there is no partition 99 of the log, which has 1 "
+    with pytest.raises(InvalidArgument, match=said):
+        of_a_cluster(**given).initialOffset()
+
+
+def test_a_log_that_is_not_there_lacks_no_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ClusterSource, "bounds", lambda _: {})
+    reader = of_a_cluster(partitions="7", startingOffsets='{"7": 5}')
+    assert reader.initialOffset() == {}
+
+
 def test_the_end_of_the_log_is_behind_open_transactions() -> None:
     with EmbeddedCluster() as cluster:
         cluster.create_topic("orders", partitions=1)
@@ -172,13 +203,14 @@ def test_a_log_that_was_made_anew_is_read_within_the_limit_and_up_to_the_target(
     reader = stream(segments=str(tmp_path), failOnDataLoss="false")
     reader.prepareForTriggerAvailableNow()
     at = {"0": 50, "1": 1}
-    found = []
+    found: list[int] = []
     while (end := reader.latestOffset(at, ReadMaxRows(2))) != at:
-        found.append(read(reader, at, end))
+        rows = read(reader, at, end)
+        assert len(rows) <= 2
+        found += rows
         at = end
     assert at == {"0": 5, "1": 4}
-    assert max(map(len, found)) == 2
-    assert sorted(sum(found, [])) == sorted([0, 1, 2, 3, 4] + [1, 2, 3])
+    assert sorted(found) == [0, 1, 1, 2, 2, 3, 3, 4]
 
 
 def test_what_was_planned_of_a_log_that_is_another_now_is_a_loss(tmp_path: Path) -> None:
