@@ -6,8 +6,8 @@ An answer that is not whole is still an answer. `complete` says whether it is wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -32,6 +32,10 @@ __all__ = [
     "TopicDescription",
     "TopicPartition",
 ]
+
+#: How many causes a sentence has, and how many names of things that have one.
+_MOST_CAUSES: Final = 5
+_MOST_NAMES: Final = 3
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -77,15 +81,14 @@ class Result(msgspec.Struct, Generic[K, T], frozen=True):
         return not self.errors and not self.broker_errors and next(self._gaps(), None) is None
 
     def unwrap(self) -> dict[K, T]:
-        """The items, if nothing is missing; else one exception that names all that is."""
+        """The items, if nothing is missing; else one exception that says what is, and why."""
         if self.complete:
             return self.items
         gaps = list(self._gaps())
         if len(self.errors) == 1 and not self.broker_errors and not gaps:
             raise next(iter(self.errors.values()))
-        missing = [str(each) for each in self.broker_errors]
-        missing += [str(error) for error in self.errors.values()]
-        raise PartialAnswer("the answer is not complete: " + "; ".join(missing + gaps))
+        missing = [*self.broker_errors, *self.errors.values(), *gaps]
+        raise PartialAnswer("the answer is not complete: " + _by_cause(missing))
 
     def _gaps(self) -> Iterator[str]:
         """Partitions that an item says nothing of but an error."""
@@ -93,7 +96,8 @@ class Result(msgspec.Struct, Generic[K, T], frozen=True):
             return  # a list has a hundred thousand items, and none of them has parts
         for key, item in self.items.items():
             for partition, error in _errors_in(item).items():
-                yield f"group {key!r}, partition {partition}: {error}"
+                cause = error.removeprefix(f"partition {partition}: ")
+                yield f"group {key!r}, partition {partition}: {cause}"
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.items.values())
@@ -157,6 +161,22 @@ class Result(msgspec.Struct, Generic[K, T], frozen=True):
             for name in ("complete", "errors", "broker_errors")
         }
         return tables.arrow_table(whole["items"], tables.arrow_schema(kind, by=by), notes)
+
+
+def _by_cause(missing: Iterable[object]) -> str:
+    """What is missing in a sentence: things with the same cause together, and not all of them by name."""
+    # Some have one error for all of them, which names none.
+    by_cause: dict[str, list[str]] = {}
+    for text in dict.fromkeys(map(str, missing)):
+        subject, colon, cause = text.partition(": ")
+        # A cause of the cause names the thing again.
+        by_cause.setdefault(colon + cause.replace(f"{subject}: ", ""), []).append(subject)
+    told = []
+    for cause, names in list(by_cause.items())[:_MOST_CAUSES]:
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        told.append(f"{', '.join(names[:_MOST_NAMES])}{more}{cause}")
+    rest = sum(map(len, list(by_cause.values())[_MOST_CAUSES:]))
+    return "; ".join([*told, f"and {rest} more"] if rest else told)
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):

@@ -8,8 +8,17 @@ from typing import Any
 import pytest
 
 from coterie.client import AdminClient, Result, TopicPartition
+from coterie.client.network import Deadline
+from coterie.client.settings import ClientSettings
 from coterie.error_codes import ErrorCode
-from coterie.errors import DeadlineExceeded, KafkaError, PartialAnswer
+from coterie.errors import (
+    BrokerUnreachable,
+    CoterieError,
+    DeadlineExceeded,
+    KafkaError,
+    PartialAnswer,
+    kafka_error,
+)
 from coterie.protocol.messages.cluster import (
     Coordinator,
     FindCoordinatorRequest,
@@ -278,3 +287,39 @@ def test_members_are_removed_with_a_reason_and_each_has_its_outcome() -> None:
             assert {len(each.reason) for each in members.members} == {255}
 
     run(scene())
+
+
+def test_what_is_missing_for_the_same_cause_is_told_once() -> None:
+    late = Deadline(1.0, ClientSettings.of({"bootstrap.servers": "127.0.0.1:1"}))
+    errors: dict[TopicPartition, CoterieError] = {}
+    for number in range(50):
+        name = f"partition log-{number}"
+        denied = kafka_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+        cause = kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, name)
+        key = TopicPartition("log", number)
+        errors[key] = denied if number % 2 else late.exceeded(name, cause, 3)
+    with pytest.raises(PartialAnswer) as caught:
+        Result[TopicPartition, Any]({}, errors).unwrap()
+    said = str(caught.value)
+    first = "partition log-1, partition log-3, partition log-5 and 22 more: "
+    assert first + str(errors[TopicPartition("log", 1)]).partition(": ")[2] in said
+    assert "partition log-0, partition log-2, partition log-4 and 22 more: no answer within" in said
+    assert said.count("LEADER_NOT_AVAILABLE") == 1
+
+
+def test_an_error_of_all_is_told_once() -> None:
+    lost = BrokerUnreachable("no broker can be reached: try again")
+    with pytest.raises(PartialAnswer, match=r"not complete: no broker can be reached: try again$"):
+        Result[str, Any]({}, {"g": lost, "h": lost}).unwrap()
+
+
+def test_of_many_causes_the_first_are_told_and_how_many_more_there_are() -> None:
+    errors: dict[str, CoterieError] = {
+        f"g-{number}": kafka_error(-1, f"group 'g-{number}'", f"lost for reason {number}")
+        for number in range(12)
+    }
+    with pytest.raises(PartialAnswer) as caught:
+        Result[str, Any]({}, errors).unwrap()
+    said = str(caught.value)
+    assert "group 'g-4': lost for reason 4 (UNKNOWN_SERVER_ERROR); and 7 more" in said
+    assert said.endswith("; and 7 more")
