@@ -119,6 +119,24 @@ def test_a_group_that_may_not_be_seen(spark: SparkSession, cluster: EmbeddedClus
     assert (error.scope, error.name) == ("group", "billing")
 
 
+@pytest.mark.parametrize("api", ["ListOffsets", "Fetch"])
+def test_a_log_that_may_not_be_read(
+    spark: SparkSession, cluster: EmbeddedCluster, api: str
+) -> None:
+    cluster.inject(api, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, times=None)
+    try:
+        with pytest.raises(PySparkException) as caught:
+            load(spark, cluster, "commits").collect()
+        assert load(spark, cluster, "commits", partial="allow").collect() == []
+        lost = {row.name for row in load(spark, cluster, "errors").collect()}
+    finally:
+        cluster.clear_faults()
+    said = str(sentence(caught.value))
+    assert "READ and DESCRIBE on topic __consumer_offsets" in said
+    assert "option partial=allow gives what there is" in said
+    assert any(name.startswith("__consumer_offsets-") for name in lost)
+
+
 def test_a_stream_goes_on_where_it_was_when_it_was_killed(
     spark: SparkSession, busy_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:

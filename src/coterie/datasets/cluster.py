@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from coterie.client import AdminClient
 from coterie.client.blocking import BlockingAdminClient, BlockingFetching
-from coterie.client.results import TopicPartition
+from coterie.client.results import Result, TopicPartition
 from coterie.datasets.chunks import Chunk, parse
 from coterie.datasets.kept_client import kept
 from coterie.datasets.log import LogRange, LogSlice, cut
 from coterie.datasets.segments import TOPIC
+from coterie.error_codes import ErrorCode
 from coterie.errors import (
+    CoterieError,
     DeadlineExceeded,
     KafkaError,
     PartialAnswer,
+    TopicAuthorizationFailed,
     UnknownTopicOrPartition,
 )
 
 __all__ = ["ClusterSource"]
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED.name
 
 
 class ClusterSource(msgspec.Struct, frozen=True):
@@ -48,14 +56,14 @@ class ClusterSource(msgspec.Struct, frozen=True):
         """Ends are those of readers of committed records: before them all transactions are decided."""
         with self._connect() as admin:
             partitions = _partitions(admin)
-            starts = admin.log_offsets(partitions, "earliest").unwrap()
-            ends = admin.log_offsets(partitions, "latest", isolation="read_committed").unwrap()
+            starts = _whole(admin.log_offsets(partitions, "earliest"))
+            ends = _whole(admin.log_offsets(partitions, "latest", isolation="read_committed"))
         return {each.partition: (starts[each].offset, ends[each].offset) for each in partitions}
 
     def ends(self) -> dict[int, int]:
         """Where the log of each partition ends, open transactions included."""
         with self._connect() as admin:
-            ends = admin.log_offsets(_partitions(admin), "latest").unwrap()
+            ends = _whole(admin.log_offsets(_partitions(admin), "latest"))
         return {each.partition: end.offset for each, end in ends.items()}
 
     def slices(self, wanted: LogRange) -> list[LogSlice]:
@@ -88,10 +96,10 @@ class ClusterSource(msgspec.Struct, frozen=True):
             for each in reading:
                 number = each.partition.partition
                 yield parse(number, each.records, each.start, each.stop, each.places)
-        except (KafkaError, PartialAnswer, DeadlineExceeded):
+        except (KafkaError, PartialAnswer, DeadlineExceeded) as error:
             # Raised at the end, when all that can be read has been.
             if not self.partial:
-                raise
+                raise _with_permissions(error) from None
 
     def look_ahead(self, partition: int, offset: int) -> Iterator[Chunk]:
         yield from self.chunks([LogSlice(partition, offset, None)])
@@ -100,11 +108,29 @@ class ClusterSource(msgspec.Struct, frozen=True):
         self, admin: BlockingAdminClient, partitions: Iterable[TopicPartition], at: Any
     ) -> dict[TopicPartition, int]:
         result = admin.log_offsets(partitions, at)
-        found = result.items if self.partial else result.unwrap()
+        found = result.items if self.partial else _whole(result)
         return {key: each.offset for key, each in found.items()}
 
     def _connect(self) -> BlockingAdminClient:
         return AdminClient.connect(dict(self.properties))
+
+
+def _whole(result: Result[K, T]) -> dict[K, T]:
+    """What was asked for; an exception if some of it is missing."""
+    try:
+        return result.unwrap()
+    except CoterieError as error:
+        raise _with_permissions(error) from None
+
+
+def _with_permissions(error: CoterieError) -> CoterieError:
+    """The same, with what the user lacks, where that is the cause."""
+    needed = f"; the user needs READ and DESCRIBE on topic {TOPIC}"
+    if isinstance(error, TopicAuthorizationFailed):
+        return TopicAuthorizationFailed(error.code, error.subject, error.text + needed)
+    if isinstance(error, PartialAnswer) and _DENIED in str(error):
+        return PartialAnswer(str(error) + needed)
+    return error
 
 
 def _partitions(admin: BlockingAdminClient) -> list[TopicPartition]:
@@ -112,7 +138,7 @@ def _partitions(admin: BlockingAdminClient) -> list[TopicPartition]:
     described = admin.describe_topics([TOPIC])
     if isinstance(described.errors.get(TOPIC), UnknownTopicOrPartition):
         return []
-    topic = described.unwrap()[TOPIC]
+    topic = _whole(described)[TOPIC]
     return sorted(TopicPartition(TOPIC, each.partition) for each in topic.partitions)
 
 

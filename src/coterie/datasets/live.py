@@ -37,7 +37,7 @@ from coterie.errors import (
 )
 from coterie.protocol.group_state import GroupState, GroupType
 
-__all__ = ["LiveQuery", "LiveTask", "plan_live", "read_live", "read_task"]
+__all__ = ["LiveQuery", "LiveTask", "plan_live", "read_live", "read_task", "with_next_step"]
 
 Row = dict[str, Any]
 #: Groups by the address of their coordinator, which several may share, or which may not be known.
@@ -206,9 +206,14 @@ def _insist(result: Result[Any, Any]) -> None:
     try:
         result.unwrap()
     except PartialAnswer as error:
-        raise PartialAnswer(
-            f"{error} (option partial=allow gives what there is; the dataset 'errors' has the rest)"
-        ) from None
+        raise with_next_step(error) from None
+
+
+def with_next_step(error: PartialAnswer) -> PartialAnswer:
+    """The same, for those who may have less than the whole."""
+    return PartialAnswer(
+        f"{error} (option partial=allow gives what there is; the dataset 'errors' has the rest)"
+    )
 
 
 def _scope(key: object) -> str:

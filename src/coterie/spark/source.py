@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from coterie.datasets.log import LogSlice, packed, read_log
 from coterie.datasets.schemas import pruned
-from coterie.errors import InvalidArgument
+from coterie.errors import InvalidArgument, PartialAnswer
 from coterie.spark.errors import told_in_one_line
 from coterie.spark.filters import push
 from coterie.spark.options import SourceOptions
@@ -101,6 +102,17 @@ def _expected(options: SourceOptions, schema: StructType) -> pa.Schema:
     return wanted
 
 
+@contextmanager
+def _offering_less() -> Iterator[None]:
+    """Whoever reads a log once may have less than the whole of it, which a stream may not: say so."""
+    try:
+        yield
+    except PartialAnswer as error:
+        from coterie.datasets.live import with_next_step  # noqa: PLC0415  (a client: likewise)
+
+        raise with_next_step(error) from None
+
+
 class LogPartition(InputPartition):
     """A part of the log for one task."""
 
@@ -148,7 +160,8 @@ class CoterieReader(DataSourceReader):
                 tasks = plan_live(admin, options.live_query(tuple(self._expected.names)))
             return [LivePartition(task) for task in tasks]
         options.check_partitions()
-        slices = options.source.slices(options.range)
+        with _offering_less():
+            slices = options.source.slices(options.range)
         return [LogPartition(each) for each in packed(slices, options.bytes_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -158,7 +171,8 @@ class CoterieReader(DataSourceReader):
         options = self._options
         columns = tuple(self._expected.names)
         if isinstance(partition, LogPartition):
-            yield from read_log(options.source, options.log_query(columns), partition.slices)
+            with _offering_less():
+                yield from read_log(options.source, options.log_query(columns), partition.slices)
         elif isinstance(partition, LivePartition):
             from coterie.client import AdminClient  # noqa: PLC0415  (likewise)
             from coterie.datasets.live import read_task  # noqa: PLC0415

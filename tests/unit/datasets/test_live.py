@@ -425,3 +425,37 @@ def test_a_broker_that_hangs_is_one_error_row() -> None:
     assert len(told) == len(set(told))
     assert [name for scope, name in told if scope == "broker"] == ["2"]
     assert sum(name.startswith("orders-") for _, name in told) == 2
+
+
+@pytest.mark.parametrize("api", ["Metadata", "ListOffsets", "Fetch"])
+@pytest.mark.parametrize("denied_on", ["all", "one"])
+def test_a_log_that_may_not_be_read_is_told_with_the_permissions_in_one_short_sentence(
+    sound: EmbeddedCluster, api: str, denied_on: str
+) -> None:
+    source = ClusterSource({"bootstrap.servers": sound.bootstrap_servers})
+    wanted = source.slices(LogRange())
+    if denied_on == "one":
+        wanted = wanted[:1]
+    partitions = frozenset(each.partition for each in wanted)
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    def read_all() -> None:
+        found = source.slices(LogRange(partitions=partitions))
+        list(read_log(source, LogQuery("commits"), found))
+
+    with pytest.MonkeyPatch.context() as patch:
+        if api == "Metadata":
+            lost = Result[str, Any]({}, {"__consumer_offsets": kafka_error(denied, "topic 'x'")})
+            patch.setattr(BlockingAdminClient, "describe_topics", lambda *_: lost)
+        else:
+            sound.inject(api, error_code=denied, times=None)
+        with pytest.raises((PartialAnswer, TopicAuthorizationFailed)) as caught:
+            read_all()
+    said = str(caught.value)
+    assert said.count(denied.name) == 1
+    assert "READ and DESCRIBE on topic __consumer_offsets" in said
+    assert len(said) < 400
+    if api == "ListOffsets" and denied_on == "all":
+        for ask in (source.bounds, source.ends):
+            with pytest.raises(PartialAnswer, match="READ and DESCRIBE on topic"):
+                ask()
