@@ -209,6 +209,62 @@ def test_a_wrong_query_is_a_sentence(made: Made, query: str, said: str) -> None:
 
 @pytest.mark.parametrize(
     "query",
+    [
+        "INSERT OVERWRITE TABLE end_offsets SELECT * FROM end_offsets LIMIT 1",
+        "WITH one AS (SELECT * FROM lag LIMIT 1) INSERT INTO lag SELECT * FROM one",
+        "FROM lag INSERT INTO lag SELECT * INSERT OVERWRITE TABLE health SELECT *",
+        "INSERT OVERWRITE DIRECTORY '{out}/lag' USING parquet SELECT * FROM lag",
+        "CREATE TABLE t AS SELECT 1 AS n",
+        "CREATE TABLE lag USING parquet LOCATION '{out}/lag'",
+        "CREATE TEMPORARY VIEW v AS SELECT * FROM lag",
+        "DROP VIEW lag",
+        "TRUNCATE TABLE lag",
+        "CACHE TABLE lag",
+        "SET spark.sql.shuffle.partitions = 7",
+        "EXECUTE IMMEDIATE 'CREATE TABLE t AS SELECT 1 AS n'",
+        "EXPLAIN EXECUTE IMMEDIATE 'CREATE TABLE t AS SELECT 1 AS n'",
+        "BEGIN CREATE TABLE t AS SELECT 1 AS n; END",
+    ],
+)
+def test_what_is_no_query_is_refused_and_changes_nothing(
+    spark: SparkSession, made: Made, query: str
+) -> None:
+    places = (made.out, Path.cwd(), Path(str(spark.conf.get("spark.sql.warehouse.dir"))))
+    before = [_files(place) for place in places]
+    done = pipeline("sql", query.format(out=made.out), "--out", made.out)
+    assert done.exit_code == 2, done.output
+    assert "is no query: tables are only read here, ask by SELECT" in done.output
+    assert [_files(place) for place in places] == before
+
+
+def _files(place: Path) -> dict[Path, tuple[int, int]]:
+    """What is at a place: a file below the working directory may be some other test's."""
+    found = place.iterdir() if place == Path.cwd() else place.rglob("*")
+    return {path: (path.stat().st_ino, path.is_dir()) for path in found if place.is_dir()}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "WITH all AS (SELECT * FROM lag) SELECT count(*) FROM all",
+        "VALUES (1), (2)",
+        "FROM lag SELECT count(*)",
+        "TABLE lag",
+        "SELECT * FROM lag WHERE lag >= (SELECT min(lag) FROM lag) UNION ALL TABLE lag",
+        "EXPLAIN SELECT * FROM lag",
+        "DESCRIBE lag",
+        "DESCRIBE QUERY SELECT * FROM lag",
+        "SHOW COLUMNS IN lag",
+    ],
+)
+def test_a_query_has_many_forms(spark: SparkSession, made: Made, query: str) -> None:
+    names, rows = run_query(spark, TableStore(made.out), query)
+    assert names
+    assert rows
+
+
+@pytest.mark.parametrize(
+    "query",
     ["SELECT sequence(1, 200000000)", "SELECT collect_list(repeat('x', 300000)) FROM commits"],
     ids=["driver", "task"],
 )
