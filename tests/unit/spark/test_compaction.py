@@ -126,15 +126,44 @@ def test_the_last_commit_of_an_idle_group_outlives_its_day(tmp_path: Path) -> No
     append_log(store, "commits", [_commit(0, n, "idle") for n in range(3)])
     append_log(store, "commits", [_commit(0, 3, "busy"), _commit(1, 4, "busy")])
     append_log(store, "commits", [_commit(1, 5, "idle", topic_partition=1), _commit(2, 6, "busy")])
-    assert _drop(store, now=2) == [Compacted("commits", 5, 3, 4, 2)]
-    assert _offsets(store) == [2, 5, 6]
+    assert _drop(store, now=2) == [Compacted("commits", 5, 3, 3, 1)]
+    assert _offsets(store) == [2, 4, 5, 6]
     manifest = store.manifest("commits")
     assert manifest is not None
     assert [file.day for file in manifest.files] == ["2026-03-03", "2026-03-01", "2026-03-02"]
     assert _drop(store, now=2) == []
     append_log(store, "commits", [_commit(3, 7, "idle")])
-    assert _drop(store, now=3) == [Compacted("commits", 4, 3, 1, 1)]
-    assert _offsets(store) == [5, 6, 7]
+    assert _drop(store, now=3) == [Compacted("commits", 4, 4, 1, 1)]
+    assert _offsets(store) == [2, 5, 6, 7]
+
+
+def test_what_days_that_stay_have_replaced_or_removed_was_there_when_they_began(
+    tmp_path: Path,
+) -> None:
+    store = TableStore(tmp_path)
+    member = "ConsumerGroupMemberMetadata"
+    append_log(
+        store,
+        "group_events",
+        [
+            _event(0, 0, member, member_id="a", client_id="old"),
+            _event(0, 1, member, member_id="a"),
+            _event(0, 2, member, member_id="b"),
+            _event(0, 3, member, member_id="c"),
+            _event(1, 4, member, member_id="c", tombstone=True),
+            _event(2, 5, member, member_id="a", tombstone=True),
+            _event(3, 6, member, member_id="a"),
+        ],
+    )
+    append_log(store, "commits", [_commit(0, 7, "g"), _commit(0, 8, "g"), _commit(2, 9, "g")])
+    append_log(store, "commits", [_commit(2, 10, "g", tombstone=True)])
+    _drop(store, now=2)
+    assert _offsets(store, "group_events") == [1, 2, 5, 6]
+    assert _offsets(store) == [8, 9, 10]
+    # What was kept for the days that are gone now is as old as they are.
+    _drop(store, now=3)
+    assert _offsets(store, "group_events") == [2, 6]
+    assert _offsets(store) == []
 
 
 def test_an_offset_that_was_removed_is_not_carried_over(tmp_path: Path) -> None:
@@ -179,7 +208,7 @@ def test_records_of_a_group_that_is_stable_outlive_their_day(tmp_path: Path) -> 
     append_log(store, "group_events", [_event(2, 10, "ConsumerGroupMetadata", generation=3)])
     before = {row["offset"]: row for row in rows_of(store, "group_events")}
     _drop(store, now=2)
-    assert rows_of(store, "group_events") == [before[n] for n in (1, 10, 5, 6, 8)]
+    assert rows_of(store, "group_events") == [before[n] for n in (1, 10, 3, 5, 6, 8)]
     assert _drop(store, now=2) == []
 
 

@@ -1,8 +1,9 @@
 """`compact`: many small files of a day become one, and days that are too old go. No Spark, no JVM.
 
 Rows are not changed. Old files stay until the next writer, because a reader may have them open. Of old days
-of the log those rows stay that still hold: `__consumer_offsets` keeps the newest record of every key, however
-old it is, and what was ingested once is not read again.
+of the log those rows stay that held at their end: like Kafka's log cleaner, which keeps the newest record of
+every key in what it cleaned, however old it is. Days that stay begin with what was there, and what was
+ingested once is not read again.
 """
 
 from __future__ import annotations
@@ -215,20 +216,23 @@ def _row_groups(batches: Iterable[pa.RecordBatch], rows_each: int) -> Iterator[p
 def _current_rows(
     root: Path, table: RawTable, files: Sequence[DataFile], oldest: str
 ) -> dict[str, Int64s]:
-    """Old file -> its rows of the log that nothing newer has replaced or removed, in order."""
-    old = [number for number, file in enumerate(files) if _is_old(file, oldest)]
+    """Old file -> its rows of the log that held when the days that stay began, in order.
+
+    Later records do not count: a member that has left since was there when it left.
+    """
+    old = [file for file in files if _is_old(file, oldest)]
     key = _KEYS.get(table.name)
-    if key is None or not any(files[number].rows for number in old):
+    if key is None or not any(file.rows for file in old):
         return {}
-    newest = _newest_of_many(_records(root, table, files), key)
+    newest = _newest_of_many(_records(root, table, old), key)
     rows = newest.filter(pc.invert(newest["tombstone"]))
     if table.name == "group_events":
         rows = pa.concat_tables([rows, _last_departures(newest)])
     rows = rows.sort_by([("file", "ascending"), ("row", "ascending")])
     numbers, places = rows["file"].to_numpy(), rows["row"].to_numpy()
     return {
-        files[number].path: places[slice(*np.searchsorted(numbers, [number, number + 1]))]
-        for number in old
+        file.path: places[slice(*np.searchsorted(numbers, [number, number + 1]))]
+        for number, file in enumerate(old)
     }
 
 
