@@ -21,6 +21,7 @@ from coterie.spark.marts import (
 )
 from coterie.spark.marts.committed import committed_now
 from coterie.spark.pipeline.delete_plan import write_delete_plan
+from coterie.spark.pipeline.gaps import table_of_gaps
 from coterie.spark.pipeline.report.figures import FIGURES
 from coterie.spark.pipeline.store import TableStore
 from tests.spark.marts_kit import NOW, commit, frame, generation, make_marts, member, only, quick
@@ -430,7 +431,7 @@ def mart(session: SparkSession, name: str, rows: list[dict[str, Any]]) -> DataFr
 
 @pytest.mark.parametrize("whole_since", [None, 60])
 def test_trouble_is_that_of_the_newest_snapshot(
-    session: SparkSession, whole_since: int | None
+    session: SparkSession, tmp_path: Path, whole_since: int | None
 ) -> None:
     failed = NOW - timedelta(days=1)
     error = ("s", failed, "broker", "3", "no answer")
@@ -442,6 +443,7 @@ def test_trouble_is_that_of_the_newest_snapshot(
         "errors": session.createDataFrame([error], columns),
         "groups": frame(session, "groups", groups),
         "quarantine": frame(session, "log", []),
+        "gaps": session.createDataFrame(table_of_gaps(TableStore(tmp_path))),
     }
     found = [(row.place, row.all_of_them) for row in asked(session, "trouble", tables)]
     assert found == ([("broker 3", 1)] if whole_since is None else [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from pyspark.sql import SparkSession
 
 from coterie.client import AdminClient, TopicPartition
 from coterie.errors import CoterieError
-from coterie.spark.pipeline.build import inputs
+from coterie.spark.pipeline.build import build, inputs
+from coterie.spark.pipeline.gaps import known_gaps
 from coterie.spark.pipeline.ingest import ingest
 from coterie.spark.pipeline.origin import ClusterOrigin
 from coterie.spark.pipeline.query import run_query
+from coterie.spark.pipeline.report.write import write_report
 from coterie.spark.pipeline.snapshot import snapshot
 from coterie.spark.pipeline.store import TableStore
 from coterie.testing import EmbeddedCluster
@@ -131,9 +134,18 @@ def test_a_transaction_that_hangs_is_told(spark: SparkSession, tmp_path: Path) -
         assert len(first) == 1
         # Nothing is new, and that is not all there is to say.
         assert ingest(spark, store, ClusterOrigin(where)).waiting == first
+        build(spark, store)
+        page = write_report(spark, store, tmp_path / "report")
+        document = json.loads(page.with_name("report.json").read_text())
+        [row] = document["figures"]["trouble"]["rows"]
+        [(partition, offset)] = first.items()
+        assert (row["what"], row["place"]) == ("not ended", f"partition {partition} of the log")
+        assert row["reason"] == f"waits at offset {offset} for the end of a transaction"
+        assert "for the end of a transaction" in page.read_text()
         producer.abort_transaction(30)
         consumer.close()
         assert ingest(spark, store, ClusterOrigin(where)).waiting == {}
+        assert known_gaps(store) == []
 
 
 def test_a_dead_broker_is_named_and_the_rest_is_kept(spark: SparkSession, tmp_path: Path) -> None:

@@ -19,10 +19,13 @@ from coterie.errors import CoterieError
 from coterie.protocol.records import RecordBatch
 from coterie.protocol.records.batch import TRANSACTIONAL_FLAG_MASK
 from coterie.protocol.records.control import ControlRecordType, control_batch
+from coterie.spark.pipeline.build import inputs
 from coterie.spark.pipeline.end_offsets import import_end_offsets
 from coterie.spark.pipeline.frames import read_table
+from coterie.spark.pipeline.gaps import known_gaps
 from coterie.spark.pipeline.ingest import ingest
 from coterie.spark.pipeline.origin import Bounds, SegmentOrigin
+from coterie.spark.pipeline.query import run_query
 from coterie.spark.pipeline.store import TableStore
 from tests.kit.offsets_log import batch_of, commit, write_segment
 from tests.spark.pipeline_kit import pipeline
@@ -188,6 +191,50 @@ def test_what_was_deleted_before_it_was_read_is_told(
     assert places(store) == EVERYTHING
     assert ingest(spark, store, SegmentOrigin(log)).lost == {0: (6, 50)}
     assert places(store) == sorted([*EVERYTHING, (0, 50)])
+    # It stays lost.
+    assert ingest(spark, store, SegmentOrigin(log)).lost == {}
+    [gap] = _gaps(spark, store)
+    assert gap[:3] == (0, "lost", 6)
+
+
+def test_what_is_missing_is_known_until_it_is_read(
+    spark: SparkSession, log: Path, tmp_path: Path
+) -> None:
+    """Who looks at the tables sees how much of the log they are, also when an ingest finds nothing new."""
+    store = TableStore(tmp_path / "out")
+    whole = SegmentOrigin(log)
+    ingest(spark, store, Cut(whole, {2: 2}))
+    assert _gaps(spark, store) == []
+    part = Cut(whole, failing={2: "leader not available"})
+    ingest(spark, store, part)
+    ingest(spark, store, Cut(whole, failing={1: "gone", 2: "leader not available"}))
+    [row] = rows_of(store, "commits")[:1]
+    assert _gaps(spark, store) == [
+        (1, "failed", 7, row["timestamp"], "could not be read, and is read next time: gone"),
+        (2, "failed", 2, row["timestamp"], f"{_NEXT_TIME}: leader not available"),
+    ]
+    with store.write() as transaction:
+        found = inputs(spark, transaction, ("commits", "gaps"))["gaps"]
+        assert found is not None
+        assert found.count() == 2
+    version = store.catalog.version
+    assert len(ingest(spark, store, part).gaps) == 1
+    assert ingest(spark, store, part).gaps == tuple(known_gaps(store))
+    assert store.catalog.version == version + 1
+    ingest(spark, store, whole)
+    assert _gaps(spark, store) == []
+    never = TableStore(tmp_path / "never")
+    ingest(spark, never, Cut(whole, failing=dict.fromkeys(range(3), "gone")))
+    assert {(row[2], row[3]) for row in _gaps(spark, never)} == {(None, None)}
+
+
+_NEXT_TIME = "could not be read, and is read next time"
+
+
+def _gaps(spark: SparkSession, store: TableStore) -> list[tuple[object, ...]]:
+    names = "partition, kind, read_to, read_until, reason"
+    _, rows = run_query(spark, store, f"SELECT {names} FROM gaps ORDER BY partition")
+    return [tuple(row) for row in rows]
 
 
 def test_strict_is_all_or_nothing(spark: SparkSession, log: Path, tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def _rest(dice: random.Random) -> dict[str, Rows]:
              "all_of_them": 19}
         ],
         "trouble": [
-            {"what": "not readable", "place": "partition 3, offset 7", "reason": HOSTILE[1], "at": NOW,
-             "all_of_them": 4000}
+            {"what": "not readable", "place": "partition 3, offset 7", "reason": HOSTILE[1],
+             "read_until": None, "at": NOW, "all_of_them": 4000}
         ],
     }  # fmt: skip

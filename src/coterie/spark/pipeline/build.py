@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from coterie.spark.marts import MARTS, Mart
 from coterie.spark.pipeline.frames import literal, must_be_shared, read_table, replace_mart
+from coterie.spark.pipeline.gaps import GAPS, known_gaps
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.settings import has_few, writing
 from coterie.spark.pipeline.store import TableStore, Transaction
@@ -113,7 +114,9 @@ def inputs(
 
 
 def _input(spark: SparkSession, transaction: Transaction, name: str) -> DataFrame | None:
-    """A raw table, or a mart that was just made; None for a table that never had rows."""
+    """A raw table, gaps, or a mart that was just made; None for a table that never had rows."""
+    if name == GAPS:
+        return read_table(spark, transaction.store, name) if known_gaps(transaction.store) else None
     if name in RAW:
         manifest = transaction.store.manifest(name)
         if manifest is None or not manifest.rows:

@@ -2,7 +2,8 @@
 
 Which offsets have been read stands in the catalog and is committed together with the rows: a run that was
 killed is as if it had never begun. A transaction that has not ended yet holds its partition back, as Kafka
-holds back what readers of committed data see: the next ingest takes it, with its outcome.
+holds back what readers of committed data see: the next ingest takes it, with its outcome. What is not in the
+tables stands in the catalog, too (coterie.spark.pipeline.gaps).
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
 from coterie.errors import CoterieError
 from coterie.spark.pipeline.frames import append_raw, literal, must_be_shared, spark_schema
+from coterie.spark.pipeline.gaps import GAPS, Gap, known_gaps, read_until, renewed
 from coterie.spark.pipeline.origin import Bounds, Origin, check_cluster
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.reading import BESIDE, read_commits
@@ -48,6 +51,8 @@ class Ingested:
     failures: Mapping[int, str] = field(default_factory=dict)
     #: Partitions whose log begins behind where the last ingest ended: the first offset missed, and the next.
     lost: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    #: All of that, as it stands in the catalog now; what was lost earlier, too.
+    gaps: tuple[Gap, ...] = ()
 
 
 def ingest(
@@ -70,19 +75,22 @@ def ingest(
         lost = _lost(store, ranges)
         if strict and (bounds.failures or lost):
             _refuse(bounds.failures, lost)
-        if not ranges:
-            return Ingested(failures=bounds.failures, waiting=bounds.waiting)
-        must_be_shared(spark, store.root)
         asked = dict(ranges)
-        with progress.step("Reading the log"):
-            rows = _read_log(spark, transaction, origin, ranges)
+        rows = {}
+        if ranges:
+            must_be_shared(spark, store.root)
+            with progress.step("Reading the log"):
+                rows = _read_log(spark, transaction, origin, ranges)
         held = {each: end for each, (_, end) in ranges.items() if end < asked[each][1]}
-        transaction.remember(_STEP, _checkpoint(store, origin, bounds, ranges))
-        with progress.step("Committing"):
-            transaction.commit()
+        waiting = {**bounds.waiting, **held}
+        checkpoint = _checkpoint(store, origin, bounds, ranges)
+        gaps = _gaps(transaction, checkpoint["offsets"], bounds.failures, lost, waiting)
+        if ranges or gaps != known_gaps(store):
+            transaction.remember(_STEP, {**checkpoint, GAPS: msgspec.to_builtins(gaps)})
+            with progress.step("Committing"):
+                transaction.commit()
     records = sum(end - start for start, end in ranges.values())
-    waiting = {**bounds.waiting, **held}
-    return Ingested(rows, len(ranges), records, waiting, bounds.failures, lost)
+    return Ingested(rows, len(ranges), records, waiting, bounds.failures, lost, tuple(gaps))
 
 
 def _new_ranges(store: TableStore, bounds: Bounds) -> Ranges:
@@ -128,6 +136,49 @@ def _refuse(failures: Mapping[int, str], lost: Mapping[int, tuple[int, int]]) ->
         for each, (first, behind) in lost.items()
     ]
     raise CoterieError(f"the log is not whole, and nothing was read: {'; '.join(sentences)}")
+
+
+def _gaps(
+    transaction: Transaction,
+    offsets: Mapping[str, int],
+    failures: Mapping[int, str],
+    lost: Mapping[int, tuple[int, int]],
+    waiting: Mapping[int, int],
+) -> list[Gap]:
+    """What is missing, with the time up to which the log is there."""
+    new = {table.name: transaction.directory(table.name) for table in LOG_TABLES}
+    until = read_until(transaction.store, new, {*failures, *waiting})
+    found = [
+        Gap(
+            partition=each,
+            kind="failed",
+            reason=f"could not be read, and is read next time: {why}",
+            read_to=offsets.get(str(each)),
+            read_until=until.get(each),
+        )
+        for each, why in failures.items()
+    ]
+    found += [
+        Gap(
+            partition=each,
+            kind="waiting",
+            reason=f"waits at offset {offset} for the end of a transaction",
+            read_to=offset,
+            read_until=until.get(each),
+        )
+        for each, offset in waiting.items()
+    ]
+    found += [
+        Gap(
+            partition=each,
+            kind="lost",
+            reason=f"lacks offsets {first} to {behind - 1}: they were deleted before they were read;"
+            " ingest more often",
+            read_to=first,
+        )
+        for each, (first, behind) in lost.items()
+    ]
+    return renewed(found, known_gaps(transaction.store))
 
 
 def _checkpoint(

@@ -179,17 +179,9 @@ def _origin(source: Source) -> SegmentOrigin | ClusterOrigin:
 
 def _tell_gaps(done: Ingested) -> None:
     """What of the log is not in the tables, and whether it will be."""
-    for partition, reason in done.failures.items():
-        _warn(
-            f"partition {partition} of the log could not be read, and is read next time: {reason}"
-        )
-    for partition, (first, behind) in done.lost.items():
-        _warn(
-            f"offsets {first} to {behind - 1} of partition {partition} were deleted before they were"
-            " read, and are lost; ingest more often"
-        )
-    for partition, offset in done.waiting.items():
-        _warn(f"partition {partition} waits at offset {offset} for the end of a transaction")
+    for gap in done.gaps:
+        if gap.kind != "lost" or gap.partition in done.lost:  # what was lost earlier was told then
+            _warn(gap.sentence)
 
 
 def _warn(sentence: str) -> None:

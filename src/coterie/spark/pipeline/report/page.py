@@ -529,6 +529,7 @@ def _trouble(answers: Answers) -> Sequence[Section]:
         Column("What", "what"),
         Column("Where", "place", "name"),
         Column("Why", "reason", "words"),
+        Column("Read up to", "read_until", "time"),
         Column("When", "at", "time"),
     )
     block = Block(
@@ -537,5 +538,8 @@ def _trouble(answers: Answers) -> Sequence[Section]:
         more=_more(answer),
         sql=answer.figure.sql,
     )
-    lead = "What could not be asked or read. It is missing from everything above."
+    lead = (
+        "What could not be asked or read. It is missing from everything above: groups of a partition that was"
+        " read up to some time may look idle since then."
+    )
     return [Section("missing", "Missing", lead, [block], count(_total(answer)))]

@@ -3,12 +3,16 @@ WITH newest AS (
   FROM (SELECT taken_at FROM groups UNION ALL SELECT taken_at FROM errors)),
 found AS (
   SELECT 'not answered' AS what, concat(scope, ' ', name) AS place, error AS reason,
-         taken_at AS at
+         cast(NULL AS timestamp) AS read_until, taken_at AS at
   FROM errors JOIN newest USING (taken_at)
   UNION ALL
-  SELECT 'not readable', concat('partition ', partition, ', offset ', offset), reason, timestamp
+  SELECT CASE kind WHEN 'failed' THEN 'not read' WHEN 'lost' THEN 'lost' ELSE 'not ended' END,
+         concat('partition ', partition, ' of the log'), reason, read_until, since
+  FROM gaps
+  UNION ALL
+  SELECT 'not readable', concat('partition ', partition, ', offset ', offset), reason, NULL, timestamp
   FROM quarantine)
 SELECT *, count(*) OVER () AS all_of_them
 FROM found
-ORDER BY at DESC, place
+ORDER BY what = 'not readable', at DESC, place
 LIMIT 50
