@@ -139,7 +139,7 @@ def test_a_transaction_that_hangs_is_told(spark: SparkSession, tmp_path: Path) -
         document = json.loads(page.with_name("report.json").read_text())
         [row] = document["figures"]["trouble"]["rows"]
         [(partition, offset)] = first.items()
-        assert (row["what"], row["place"]) == ("not ended", f"partition {partition} of the log")
+        assert (row["what"], row["place"]) == ("held back", f"partition {partition} of the log")
         assert row["reason"] == f"waits at offset {offset} for the end of a transaction"
         assert "for the end of a transaction" in page.read_text()
         producer.abort_transaction(30)

@@ -20,6 +20,7 @@ from coterie.protocol.records import RecordBatch
 from coterie.protocol.records.batch import TRANSACTIONAL_FLAG_MASK
 from coterie.protocol.records.control import ControlRecordType, control_batch
 from coterie.spark.pipeline.build import inputs
+from coterie.spark.pipeline.compaction import compact
 from coterie.spark.pipeline.end_offsets import import_end_offsets
 from coterie.spark.pipeline.frames import read_table
 from coterie.spark.pipeline.gaps import known_gaps
@@ -27,7 +28,7 @@ from coterie.spark.pipeline.ingest import ingest
 from coterie.spark.pipeline.origin import Bounds, SegmentOrigin
 from coterie.spark.pipeline.query import run_query
 from coterie.spark.pipeline.store import TableStore
-from tests.kit.offsets_log import batch_of, commit, write_segment
+from tests.kit.offsets_log import batch_of, commit, golden_disk, write_segment
 from tests.spark.pipeline_kit import pipeline
 from tests.unit.spark.tables import rows_of
 
@@ -129,26 +130,138 @@ def _killed(*_: object) -> None:
     raise SystemExit(137)
 
 
+IN_TRANSACTION = RecordBatch(attributes=TRANSACTIONAL_FLAG_MASK, producer_id=7, producer_epoch=0)
+
+
+def marker(kind: ControlRecordType, offset: int) -> bytes:
+    """The end of the transaction."""
+    whole = control_batch(
+        kind, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=1
+    ).encode()
+    return offset.to_bytes(8, "big") + whole[8:]
+
+
+def outcomes(store: TableStore) -> list[tuple[int, int, str | None]]:
+    return sorted(
+        (row["partition"], row["offset"], row["outcome"]) for row in rows_of(store, "commits")
+    )
+
+
 def test_an_open_transaction_holds_its_partition_back(spark: SparkSession, tmp_path: Path) -> None:
+    """Where more is to come."""
     root = tmp_path / "segments"
-    like = RecordBatch(attributes=TRANSACTIONAL_FLAG_MASK, producer_id=7, producer_epoch=0)
-    write_segment(root, 0, batch_of([commit()], 0) + batch_of([commit()], 1, like=like))
+    write_segment(root, 0, batch_of([commit()], 0) + batch_of([commit()], 1, like=IN_TRANSACTION))
     write_segment(root, 1, batch_of([commit()], 0))
     store = TableStore(tmp_path / "out")
-    done = ingest(spark, store, SegmentOrigin(root))
+    running = Cut(SegmentOrigin(root))
+    done = ingest(spark, store, running)
     assert done.waiting == {0: 1}
+    assert [gap[:3] for gap in _gaps(spark, store)] == [(0, "waiting", 1)]
     assert places(store) == [(0, 0), (1, 0)]
-    end = control_batch(
-        ControlRecordType.COMMIT, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=1
-    ).encode()
-    write_segment(root, 0, (2).to_bytes(8, "big") + end[8:], base_offset=2)
-    assert ingest(spark, store, SegmentOrigin(root)).waiting == {}
-    assert [
-        (r["offset"], r["outcome"]) for r in rows_of(store, "commits") if r["partition"] == 0
-    ] == [
-        (0, None),
-        (1, "committed"),
+    write_segment(root, 0, marker(ControlRecordType.COMMIT, 2), base_offset=2)
+    assert ingest(spark, store, running).waiting == {}
+    assert outcomes(store) == [(0, 0, None), (0, 1, "committed"), (1, 0, None)]
+    assert _gaps(spark, store) == []
+
+
+@pytest.fixture
+def open_ended(tmp_path: Path) -> Path:
+    """Two partitions that end in a transaction, and one that does not."""
+    root = tmp_path / "segments"
+    begun = batch_of([commit()], 0) + batch_of([commit()], 1, like=IN_TRANSACTION)
+    for partition in range(2):
+        bad = (b"\x00\x01garbage", b"\x00\x09=cmd()")
+        write_segment(root, partition, begun + batch_of([commit()], 2) + batch_of([bad], 3))
+    write_segment(root, 2, batch_of([commit()], 0))
+    return root
+
+
+FIRST = [
+    *[(partition, *row) for partition in range(2) for row in [(0, None), (1, "open"), (2, None)]],
+    (2, 0, None),
+]
+
+
+def test_files_that_end_in_a_transaction_are_read_to_their_end(
+    spark: SparkSession, open_ended: Path, tmp_path: Path
+) -> None:
+    """How it ended, a longer copy tells; each record is there once all the while."""
+    store = TableStore(tmp_path / "out")
+    assert ingest(spark, store, SegmentOrigin(open_ended)).waiting == {0: 1, 1: 1}
+    assert outcomes(store) == FIRST
+    assert [gap[:3] for gap in _gaps(spark, store)] == [(0, "open", 1), (1, "open", 1)]
+    version = store.catalog.version
+    assert ingest(spark, store, SegmentOrigin(open_ended)).records == 0
+    assert store.catalog.version == version
+    # The disk of another broker: it has more of one partition, and nothing of the other.
+    (open_ended / "__consumer_offsets-1").rename(tmp_path / "apart")
+    write_segment(open_ended, 0, marker(ControlRecordType.COMMIT, 4), base_offset=4)
+    compact(store)
+    ingest(spark, store, SegmentOrigin(open_ended))
+    ended = [(0, 0, None), (0, 1, "committed"), (0, 2, None)]
+    assert outcomes(store) == ended + FIRST[3:]
+    assert places(store, "quarantine") == [(0, 3), (1, 3)]
+    assert [gap[:3] for gap in _gaps(spark, store)] == [(1, "open", 1)]
+    # Longer, and the transaction is open still; then it has ended.
+    (tmp_path / "apart").rename(open_ended / "__consumer_offsets-1")
+    write_segment(open_ended, 1, batch_of([commit()], 4), base_offset=4)
+    assert ingest(spark, store, SegmentOrigin(open_ended)).records == 4
+    assert outcomes(store) == [*ended, *FIRST[3:6], (1, 4, None), FIRST[6]]
+    write_segment(open_ended, 1, marker(ControlRecordType.ABORT, 5), base_offset=5)
+    ingest(spark, store, SegmentOrigin(open_ended))
+    assert outcomes(store) == [
+        *ended,
+        FIRST[3],
+        (1, 1, "aborted"),
+        FIRST[5],
+        (1, 4, None),
+        FIRST[6],
     ]
+    assert places(store, "quarantine") == [(0, 3), (1, 3)]
+    assert _gaps(spark, store) == []
+
+
+def test_files_that_end_in_a_transaction_and_then_the_cluster(
+    spark: SparkSession, open_ended: Path, tmp_path: Path
+) -> None:
+    """Of a cluster only what is decided is read; what is behind waits there."""
+    store = TableStore(tmp_path / "out")
+    running = Cut(SegmentOrigin(open_ended), {1: 1})
+    ingest(spark, store, SegmentOrigin(open_ended))
+    write_segment(open_ended, 0, marker(ControlRecordType.ABORT, 4), base_offset=4)
+    ingest(spark, store, running)
+    assert outcomes(store) == [(0, 0, None), (0, 1, "aborted"), (0, 2, None), *FIRST[3:]]
+    # What a cluster does not tell any more is there again when it is decided.
+    write_segment(open_ended, 1, marker(ControlRecordType.COMMIT, 4), base_offset=4)
+    ingest(spark, store, Cut(SegmentOrigin(open_ended), {1: 2}))
+    assert outcomes(store)[3:] == [(1, 0, None), (1, 1, "committed"), (2, 0, None)]
+    ingest(spark, store, Cut(SegmentOrigin(open_ended)))
+    assert outcomes(store)[3:] == [(1, 0, None), (1, 1, "committed"), (1, 2, None), (2, 0, None)]
+    assert places(store, "quarantine") == [(0, 3), (1, 3)]
+
+
+def test_an_older_copy_of_files_that_end_in_a_transaction(
+    spark: SparkSession, open_ended: Path, tmp_path: Path
+) -> None:
+    store = TableStore(tmp_path / "out")
+    ingest(spark, store, SegmentOrigin(open_ended))
+    older = batch_of([commit()], 0) + batch_of([commit()], 1, like=IN_TRANSACTION)
+    write_segment(open_ended, 1, older)
+    with pytest.raises(CoterieError, match=r"ends at offset 2, but was read up to 4: .*older copy"):
+        ingest(spark, store, SegmentOrigin(open_ended))
+
+
+def test_the_golden_log_ends_in_a_transaction(spark: SparkSession, tmp_path: Path) -> None:
+    """Groups that came later are there, and the report tells what is open."""
+    out = tmp_path / "out"
+    done = pipeline("run", "--segments", golden_disk(tmp_path / "segments"), "--out", out)
+    assert done.exit_code == 0, done.output
+    groups = {row["group_id"] for row in rows_of(TableStore(out), "group_summary")}
+    assert groups >= {"life-migrate", "life-share", "life-streams"}
+    figures = json.loads((out / "report" / "report.json").read_text())["figures"]
+    [row] = [row for row in figures["trouble"]["rows"] if row["what"] == "not ended"]
+    assert "open since offset" in row["reason"]
+    assert f"Warning: {row['place']} {row['reason']}" in done.stderr
 
 
 def test_logs_of_two_clusters_do_not_meet(spark: SparkSession, log: Path, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def append(store: TableStore, day: int, rows: int, **state: Any) -> None:
         transaction.commit()
 
 
-def append_log(store: TableStore, name: str, rows: list[dict[str, Any]]) -> None:
+def append_log(store: TableStore, name: str, rows: list[dict[str, Any]], below: str = "") -> None:
     """Commit rows of a table of the log; each needs `day` and `offset`, what else it lacks is null."""
     table = raw_table(name)
     defaults = {"partition": 0, "tombstone": False}
@@ -50,7 +50,7 @@ def append_log(store: TableStore, name: str, rows: list[dict[str, Any]]) -> None
     ]
     with store.write() as transaction:
         found = pa.Table.from_pylist(made, schema=table.schema)
-        write_days(transaction.directory(name), found, name)
+        write_days(transaction.directory(name) / below, found, name)
         transaction.append(name, table.schema, table.version)
         transaction.commit()
 

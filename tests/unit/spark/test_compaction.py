@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie.spark.pipeline import compaction
+from coterie.spark.pipeline.catalog import TAIL
 from coterie.spark.pipeline.compaction import Compacted, compact, write_day
 from coterie.spark.pipeline.store import TableStore
 from coterie.spark.pipeline.tables import raw_table
@@ -248,3 +249,19 @@ def test_quarantine_has_no_current_rows(tmp_path: Path) -> None:
     append_log(store, "quarantine", [{"day": 0, "offset": 0, "group_id": "g", "reason": "broken"}])
     assert _drop(store, now=2) == [Compacted("quarantine", 1, 0, 1, 1)]
     assert rows_of(store, "quarantine") == []
+
+
+def test_rows_that_are_read_again_stay_by_themselves(tmp_path: Path) -> None:
+    store = TableStore(tmp_path)
+    for below in ("", "", TAIL, TAIL):
+        append_log(store, "commits", [_commit(0, 0, "g")], below=below)
+    before = store.manifest("commits")
+    assert before is not None
+    tails = [file for file in before.files if file.is_tail]
+    assert len(tails) == 2
+    for now, rows in ((0, 2), (2, 1)):
+        _drop(store, now)
+        manifest = store.manifest("commits")
+        assert manifest is not None
+        assert [file for file in manifest.files if file.is_tail] == tails
+        assert [file.rows for file in manifest.files if not file.is_tail] == [rows]

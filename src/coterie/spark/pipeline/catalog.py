@@ -18,6 +18,7 @@ from coterie.errors import CoterieError
 
 __all__ = [
     "CATALOG",
+    "TAIL",
     "Catalog",
     "DataFile",
     "Manifest",
@@ -29,6 +30,8 @@ __all__ = [
 ]
 
 CATALOG: Final = "catalog.json"
+#: The directory, inside that of a run, with files that the next ingest may replace.
+TAIL: Final = "tail"
 
 #: How catalog and manifests themselves are written; grows when an older Coterie could not read them.
 FORMAT: Final = 1
@@ -46,6 +49,11 @@ class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes: int
     #: The day (UTC) that all its rows are of, or empty for a table without days.
     day: str = ""
+
+    @property
+    def is_tail(self) -> bool:
+        """Whether its rows are to be read again (coterie.spark.pipeline.tails), and stay by themselves."""
+        return TAIL in self.path.split("/")[1:2]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

@@ -97,11 +97,13 @@ def _compact_table(
     if manifest is None:
         return None
     root, directory = transaction.store.root / table.name, transaction.directory(table.name)
-    current = _current_rows(root, table, manifest.files, oldest)
-    stay: list[DataFile] = []
+    # What is going to be read again is not to meet other rows: nobody could tell them apart any more.
+    stay = [file for file in manifest.files if file.is_tail]
+    lasting = [file for file in manifest.files if not file.is_tail]
+    current = _current_rows(root, table, lasting, oldest)
     written = 0
     dropped: dict[str, int] = {}
-    for day, files in _by_day(manifest.files):
+    for day, files in _by_day(lasting):
         if _is_old(files[0], oldest):
             rows = sum(file.rows for file in files)
             holding = sum(len(current.get(file.path, ())) for file in files)

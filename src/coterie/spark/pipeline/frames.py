@@ -81,14 +81,14 @@ def _content_seen(path: str) -> Callable[[int], tuple[str, bytes | None]]:
     return seen
 
 
-def append_raw(transaction: Transaction, table: RawTable, frame: DataFrame) -> int:
-    """Write rows as new files of a raw table, by day; how many."""
+def append_raw(transaction: Transaction, table: RawTable, frame: DataFrame, below: str = "") -> int:
+    """Write rows as new files of a raw table, by day; how many there are by now."""
     day = F.date_format(F.col(table.day_of), "yyyy-MM-dd")
     whole = frame.select(*table.schema.names).withColumn("day", day)
     # REBALANCE lets Spark join small partitions of a day and split large ones, by what is really there.
     with writing(frame.sparkSession):
         rows = whole.hint("rebalance", "day").sortWithinPartitions("day", *table.order)
-        rows.write.partitionBy("day").parquet(str(transaction.directory(table.name)))
+        rows.write.partitionBy("day").parquet(str(transaction.directory(table.name) / below))
     return transaction.append(table.name, table.schema, table.version)
 
 

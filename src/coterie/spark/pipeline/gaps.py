@@ -6,9 +6,8 @@ can know how much of the log they are. Groups of a partition that waits or has f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -17,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from coterie.datasets.schemas import TIMESTAMP
-from coterie.spark.pipeline.store import TableStore
+from coterie.spark.pipeline.store import TableStore, Transaction
 from coterie.spark.pipeline.tables import LOG_TABLES, RawTable
 
 __all__ = ["GAPS", "Gap", "known_gaps", "read_until", "renewed", "table_of_gaps"]
@@ -40,10 +39,11 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
     """A partition of the log that is not whole in the tables."""
 
     partition: int
-    #: waiting (for the end of a transaction), failed (could not be read), or lost (for good).
+    #: waiting (for the end of a transaction), failed (could not be read), lost (for good), or open (all is
+    #: there, but how transactions ended is not).
     kind: str
     reason: str
-    #: The first offset that is missing; None if nothing was ever read.
+    #: The first offset that is missing, or open; None if nothing was ever read.
     read_to: int | None = None
     #: The time of the newest record before it.
     read_until: datetime | None = None
@@ -54,7 +54,7 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """For people."""
         known = ""
-        if self.kind != "lost":
+        if self.kind in {"waiting", "failed"}:
             until = self.read_until
             known = (
                 "; nothing of it was read so far"
@@ -89,15 +89,12 @@ def renewed(found: Iterable[Gap], known: Iterable[Gap]) -> list[Gap]:
     return sorted(gaps, key=lambda gap: (gap.partition, gap.kind))
 
 
-def read_until(
-    store: TableStore, new: Mapping[str, Path], partitions: Iterable[int]
-) -> dict[int, datetime]:
-    """Partition -> the time of its newest record in the tables, and in new files of theirs."""
+def read_until(transaction: Transaction, partitions: Iterable[int]) -> dict[int, datetime]:
+    """Partition -> the time of its newest record in the tables."""
     wanted = sorted(partitions)
     found: dict[int, datetime] = {}
     for table in LOG_TABLES if wanted else ():
-        paths = [*store.paths(table.name), *map(str, new[table.name].rglob("*.parquet"))]
-        for partition, newest in _newest_times(table, paths, wanted):
+        for partition, newest in _newest_times(table, transaction.paths(table.name), wanted):
             found[partition] = max(newest, found.get(partition, newest))
     return found
 

@@ -2,8 +2,8 @@
 
 Which offsets have been read stands in the catalog and is committed together with the rows: a run that was
 killed is as if it had never begun. A transaction that has not ended yet holds its partition back, as Kafka
-holds back what readers of committed data see: the next ingest takes it, with its outcome. What is not in the
-tables stands in the catalog, too (coterie.spark.pipeline.gaps).
+holds back what readers of committed data see: the next ingest takes it, with its outcome. Of segment files it
+does not (coterie.spark.pipeline.tails). What is missing stands in the catalog (coterie.spark.pipeline.gaps).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
 from coterie.errors import CoterieError
+from coterie.spark.pipeline.catalog import TAIL
 from coterie.spark.pipeline.frames import append_raw, literal, must_be_shared, spark_schema
 from coterie.spark.pipeline.gaps import GAPS, Gap, known_gaps, read_until, renewed
 from coterie.spark.pipeline.origin import Bounds, Origin, check_cluster
@@ -27,12 +28,14 @@ from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.reading import BESIDE, read_commits
 from coterie.spark.pipeline.store import TableStore, Transaction
 from coterie.spark.pipeline.tables import LOG_TABLES, RawTable
+from coterie.spark.pipeline.tails import carry_over, known_tails, leave_out
 from coterie.spark.pipeline.versions import check_version
 
 __all__ = ["Ingested", "ingest"]
 
 _STEP = "log"
 _COMMITS = LOG_TABLES[0]
+_DELETED = "which were deleted before they were read; ingest more often"
 #: Partition -> first offset to read, and the one to stop before.
 Ranges = dict[int, tuple[int, int]]
 
@@ -80,16 +83,17 @@ def ingest(
         if ranges:
             must_be_shared(spark, store.root)
             with progress.step("Reading the log"):
-                rows = _read_log(spark, transaction, origin, ranges)
+                rows = _read_log(spark, transaction, origin, ranges, is_final=bounds.is_final)
         held = {each: end for each, (_, end) in ranges.items() if end < asked[each][1]}
-        waiting = {**bounds.waiting, **held}
-        checkpoint = _checkpoint(store, origin, bounds, ranges)
-        gaps = _gaps(transaction, checkpoint["offsets"], bounds.failures, lost, waiting)
+        tails = {each: asked[each] for each in held} if bounds.is_final else {}
+        checkpoint = _checkpoint(store, origin, bounds, ranges, tails)
+        gaps = _gaps(transaction, checkpoint, bounds, held, lost)
         if ranges or gaps != known_gaps(store):
             transaction.remember(_STEP, {**checkpoint, GAPS: msgspec.to_builtins(gaps)})
             with progress.step("Committing"):
                 transaction.commit()
-    records = sum(end - start for start, end in ranges.values())
+    records = sum(end - start for start, end in {**ranges, **tails}.values())
+    waiting = {**bounds.waiting, **held}
     return Ingested(rows, len(ranges), records, waiting, bounds.failures, lost, tuple(gaps))
 
 
@@ -103,17 +107,20 @@ def _new_ranges(store: TableStore, bounds: Bounds) -> Ranges:
             f" {bounds.topic_id}: it was made anew; choose another --out for it"
         )
     done: Mapping[str, int] = known.get("offsets", {})
+    # A cluster may tell less of a log than a copy of its files did: what is decided, and no more.
+    tails = known_tails(store) if bounds.is_final else {}
     ranges = {}
     for partition, (first, end) in bounds.partitions.items():
         begun = int(done.get(str(partition), first))
-        if end < begun:
+        read = tails.get(partition, begun)
+        if end < read:
             raise CoterieError(
                 f"partition {partition} of the log ends at offset {end}, but was read up to"
-                f" {begun}: the topic was made anew, or this is an older copy;"
+                f" {read}: the topic was made anew, or this is an older copy;"
                 " choose another --out for it"
             )
         start = max(first, begun)
-        if end > start:
+        if end > max(start, read):
             ranges[partition] = (start, end)
     return ranges
 
@@ -140,75 +147,96 @@ def _refuse(failures: Mapping[int, str], lost: Mapping[int, tuple[int, int]]) ->
 
 def _gaps(
     transaction: Transaction,
-    offsets: Mapping[str, int],
-    failures: Mapping[int, str],
+    checkpoint: Mapping[str, Any],
+    bounds: Bounds,
+    held: Mapping[int, int],
     lost: Mapping[int, tuple[int, int]],
-    waiting: Mapping[int, int],
 ) -> list[Gap]:
     """What is missing, with the time up to which the log is there."""
-    new = {table.name: transaction.directory(table.name) for table in LOG_TABLES}
-    until = read_until(transaction.store, new, {*failures, *waiting})
+    offsets: Mapping[str, int] = checkpoint["offsets"]
+    tails = {int(each): offsets[each] for each in checkpoint["tails"]}
+    waiting = {each: at for each, at in held.items() if each not in tails} | dict(bounds.waiting)
+    until = read_until(transaction, {*bounds.failures, *waiting})
     found = [
-        Gap(
-            partition=each,
-            kind="failed",
-            reason=f"could not be read, and is read next time: {why}",
-            read_to=offsets.get(str(each)),
-            read_until=until.get(each),
-        )
-        for each, why in failures.items()
+        (each, "failed", offsets.get(str(each)), f"could not be read, and is read next time: {why}")
+        for each, why in bounds.failures.items()
     ]
     found += [
-        Gap(
-            partition=each,
-            kind="waiting",
-            reason=f"waits at offset {offset} for the end of a transaction",
-            read_to=offset,
-            read_until=until.get(each),
-        )
-        for each, offset in waiting.items()
+        (each, "waiting", at, f"waits at offset {at} for the end of a transaction")
+        for each, at in waiting.items()
     ]
     found += [
-        Gap(
-            partition=each,
-            kind="lost",
-            reason=f"lacks offsets {first} to {behind - 1}: they were deleted before they were read;"
-            " ingest more often",
-            read_to=first,
+        (
+            each,
+            "open",
+            at,
+            f"ends in a transaction, open since offset {at}: its commits do not count",
         )
+        for each, at in tails.items()
+        if each not in waiting
+    ]
+    found += [
+        (each, "lost", first, f"lacks offsets {first} to {behind - 1}, {_DELETED}")
         for each, (first, behind) in lost.items()
     ]
-    return renewed(found, known_gaps(transaction.store))
+    gaps = [
+        Gap(partition=each, kind=kind, reason=why, read_to=at, read_until=until.get(each))
+        for each, kind, at, why in found
+    ]
+    return renewed(gaps, known_gaps(transaction.store))
 
 
 def _checkpoint(
-    store: TableStore, origin: Origin, bounds: Bounds, ranges: Ranges
+    store: TableStore, origin: Origin, bounds: Bounds, ranges: Ranges, new_tails: Ranges
 ) -> dict[str, Any]:
     known = store.state(_STEP)
     offsets = dict(known.get("offsets", {}))
     offsets.update({str(partition): end for partition, (_, end) in ranges.items()})
-    topic_id = bounds.topic_id or known.get("topic_id")
-    return {"source": origin.identity, "topic_id": topic_id, "offsets": offsets}
+    tails = {each: end for each, end in known_tails(store).items() if each not in ranges}
+    tails.update({partition: end for partition, (_, end) in new_tails.items()})
+    return {
+        "source": origin.identity,
+        "topic_id": bounds.topic_id or known.get("topic_id"),
+        "offsets": offsets,
+        "tails": {str(partition): end for partition, end in tails.items()},
+    }
 
 
 def _read_log(
-    spark: SparkSession, transaction: Transaction, origin: Origin, ranges: Ranges
+    spark: SparkSession,
+    transaction: Transaction,
+    origin: Origin,
+    ranges: Ranges,
+    *,
+    is_final: bool,
 ) -> dict[str, int]:
-    """Write what is new. `ranges` is cut where a transaction has not ended, and all before it read anew."""
+    """Write what is new. `ranges` is cut where a transaction has not ended, and all before it read anew.
+
+    What is behind the cut is written apart if the log is final, and else left for the next time.
+    """
+    leave_out(transaction, ranges)
     rows = _read_once(spark, transaction, origin, ranges)
     held = _undecided(transaction, _COMMITS)
-    if not held:
-        return rows
-    for partition, offset in held.items():
-        ranges[partition] = (ranges[partition][0], offset)
-    for table in LOG_TABLES:
-        transaction.discard(table.name)
-    return _read_once(spark, transaction, origin, ranges)
+    if held:
+        tails = {each: (offset, ranges[each][1]) for each, offset in held.items()}
+        ranges.update({each: (ranges[each][0], offset) for each, offset in held.items()})
+        for table in LOG_TABLES:
+            transaction.discard(table.name)
+        rows = _read_once(spark, transaction, origin, ranges)
+        if is_final:
+            rows = _read_once(spark, transaction, origin, tails, TAIL)
+    carry_over(transaction, ranges)
+    return rows
 
 
 def _read_once(
-    spark: SparkSession, transaction: Transaction, origin: Origin, ranges: Ranges
+    spark: SparkSession,
+    transaction: Transaction,
+    origin: Origin,
+    ranges: Ranges,
+    below: str = "",
 ) -> dict[str, int]:
+    """Write a part of the log; the rows that there are by now."""
     beside = transaction.directory(BESIDE)
     rows = {}
     try:
@@ -218,7 +246,7 @@ def _read_once(
             if frame is None:
                 rows[table.name] = transaction.append(table.name, table.schema, table.version)
             else:
-                rows[table.name] = append_raw(transaction, table, frame)
+                rows[table.name] = append_raw(transaction, table, frame, below)
     finally:
         transaction.discard(BESIDE)
         with suppress(OSError):  # what a killed run has left there, the next writer removes

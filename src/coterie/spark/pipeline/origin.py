@@ -37,6 +37,8 @@ class Bounds:
     waiting: Mapping[int, int] = field(default_factory=dict)
     #: A topic that is made anew has another one; None if nobody knows.
     topic_id: str | None = None
+    #: Whether no more comes by itself, not even the end of a transaction that is open.
+    is_final: bool = False
 
     @property
     def records(self) -> int:
@@ -81,7 +83,7 @@ class SegmentOrigin:
 
     def bounds(self) -> Bounds:
         source = self.source
-        return Bounds(source.bounds(), topic_id=_topic_of(source))
+        return Bounds(source.bounds(), topic_id=_topic_of(source), is_final=True)
 
     def records(self) -> int:
         """How many its log has at most."""

@@ -16,7 +16,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -232,6 +232,7 @@ class Transaction:
     run_id: str
     _manifests: dict[str, Manifest] = field(default_factory=dict)
     _state: dict[str, Any] = field(default_factory=dict)
+    _left_out: dict[str, list[DataFile]] = field(default_factory=dict)
 
     def directory(self, table: str) -> Path:
         """Where to write new files of a table; not made yet."""
@@ -240,8 +241,25 @@ class Transaction:
     def append(self, table: str, columns: pa.Schema, version: int) -> int:
         """Take the files in `directory(table)` beside those that the table has; the rows in them."""
         now = self.store.manifest(table)
-        kept = () if now is None else now.files
+        without = self._left_out.get(table, ())
+        kept = () if now is None else tuple(file for file in now.files if file not in without)
         return self._put(table, columns, version, kept)
+
+    def leave_out(self, table: str, files: Iterable[DataFile]) -> None:
+        """Have `append` not keep some of the files that the table has."""
+        self._left_out[table] = list(files)
+
+    def left_out(self, table: str) -> list[str]:
+        """The Parquet files that are left out."""
+        return self._paths(table, self._left_out.get(table, ()))
+
+    def paths(self, table: str) -> list[str]:
+        """The Parquet files that the table is going to have."""
+        manifest = self._manifests.get(table) or self.store.manifest(table)
+        return [] if manifest is None else self._paths(table, manifest.files)
+
+    def _paths(self, table: str, files: Iterable[DataFile]) -> list[str]:
+        return [str(self.store.root / table / file.path) for file in files]
 
     def replace(self, table: str, columns: pa.Schema, version: int) -> int:
         """Take the files in `directory(table)` instead of those that the table has."""

@@ -6,7 +6,8 @@ found AS (
          cast(NULL AS timestamp) AS read_until, taken_at AS at
   FROM errors JOIN newest USING (taken_at)
   UNION ALL
-  SELECT CASE kind WHEN 'failed' THEN 'not read' WHEN 'lost' THEN 'lost' ELSE 'not ended' END,
+  SELECT CASE kind WHEN 'failed' THEN 'not read' WHEN 'waiting' THEN 'held back'
+                   WHEN 'open' THEN 'not ended' ELSE kind END,
          concat('partition ', partition, ' of the log'), reason, read_until, since
   FROM gaps
   UNION ALL
