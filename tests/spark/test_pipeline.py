@@ -237,6 +237,27 @@ def test_what_is_no_query_is_refused_and_changes_nothing(
     assert [_files(place) for place in places] == before
 
 
+def test_what_is_no_query_is_wrong_usage_and_leaves_nothing_behind(
+    made: Made, tmp_path: Path
+) -> None:
+    """With a session of its own, whose tables would be where it was started."""
+    code = "from coterie.cli.main import main; main()"
+    query = "CREATE TABLE t AS SELECT 1 AS n"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "pipeline", "sql", query, "--out", str(made.out)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+        env=environment(),
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    last = done.stderr.splitlines()[-1]
+    assert last == "Error: CREATE ... is no query: tables are only read here, ask by SELECT"
+    assert list(tmp_path.iterdir()) == []
+
+
 def _files(place: Path) -> dict[Path, tuple[int, int]]:
     """What is at a place: a file below the working directory may be some other test's."""
     found = place.iterdir() if place == Path.cwd() else place.rglob("*")

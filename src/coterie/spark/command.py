@@ -170,8 +170,12 @@ def sql_command(
     query: str, out: Path, style: str, parameters: tuple[str, ...], limit: int | None, **spark: Any
 ) -> None:
     """Ask the tables in SQL: `coterie pipeline sql "SELECT * FROM group_summary" --out DIR`."""
-    with _steps(out, **spark) as steps:
-        names, rows = steps.sql(query, _bound(parameters), limit)
+    bound = _bound(parameters)
+    try:
+        with _steps(out, **spark) as steps:
+            names, rows = steps.sql(query, bound, limit)
+    except InvalidArgument as error:
+        raise click.UsageError(str(error)) from None
     from coterie.spark.pipeline.output import formatted  # noqa: PLC0415
 
     click.echo(formatted(names, rows, style))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from coterie.errors import CoterieError, InvalidArgument
+from coterie.errors import CoterieError
 from coterie.spark.pipeline.compaction import compact
 from coterie.spark.pipeline.end_offsets import import_end_offsets
 from coterie.spark.pipeline.origin import ClusterOrigin, SegmentOrigin
@@ -146,11 +146,8 @@ class Steps:
         spark = self.spark
         from coterie.spark.pipeline.query import run_query  # noqa: PLC0415  (needs Spark)
 
-        try:
-            with self.progress.step("Asking"):
-                return run_query(spark, self.store, query, parameters, limit)
-        except InvalidArgument as error:
-            raise click.UsageError(str(error)) from None
+        with self.progress.step("Asking"):
+            return run_query(spark, self.store, query, parameters, limit)
 
     def plan(self, to: Path, idle: timedelta) -> None:
         self.store.must_exist()
