@@ -150,7 +150,8 @@ def test_idle_groups_are_found_with_their_idle_time(fleet: Fleet) -> None:
 
 
 def test_stale_groups_are_ready_to_be_deleted(fleet: Fleet, tmp_path: Path) -> None:
-    delete_plan(fleet.tables["stale_groups"], now=END).save(tmp_path / "plan.json")
+    made = delete_plan(fleet.tables["stale_groups"], fleet.tables["lag"], now=END)
+    made.save(tmp_path / "plan.json")
     plan = load_plan(tmp_path / "plan.json")
     assert plan.action == "delete_groups"
     assert [each.group for each in plan.groups] == sorted(

@@ -314,6 +314,16 @@ def test_stale_groups_are_a_plan(spark: SparkSession, made: Made, tmp_path: Path
     stale = read_table(spark, TableStore(made.out), "stale_groups")
     assert plan.action == "delete_groups"
     assert sorted(each.group for each in plan.groups) == sorted(r.group_id for r in stale.collect())
+    planned = {
+        (group.group, each.topic, each.partition, each.current)
+        for group in plan.groups
+        for each in group.offsets or ()
+    }
+    committed = read_table(spark, TableStore(made.out), "lag").join(stale, "group_id", "left_semi")
+    assert planned == {
+        (row.group_id, row.topic, row.partition, row.committed_offset)
+        for row in committed.collect()
+    }
 
 
 def test_every_table_can_be_asked_also_one_without_rows(spark: SparkSession, made: Made) -> None:

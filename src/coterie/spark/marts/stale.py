@@ -7,13 +7,14 @@ The admin API knows neither, so from snapshots alone it is null. `delete_plan` m
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from coterie.plans.model import Plan, PlannedGroup
+from coterie.plans.model import Plan, PlannedGroup, PlannedOffset
 from coterie.spark.marts.committed import committed_now, with_last_commit
 from coterie.spark.marts.inputs import (
     at_moment,
@@ -148,16 +149,25 @@ def _with_families(found: DataFrame) -> DataFrame:
 
 
 def delete_plan(
-    stale: DataFrame, *, cluster_id: str | None = None, now: datetime | None = None
+    stale: DataFrame, lag: DataFrame, *, cluster_id: str | None = None, now: datetime | None = None
 ) -> Plan:
-    """The rows of the mart as a plan to delete these groups, for `coterie groups delete --plan`."""
-    rows = stale.orderBy("group_id").select(
-        "group_id",
-        "state",
-        "type",
-        F.unix_micros("last_commit").alias("at"),
-        "total_lag",
-        "idle_seconds",
+    """The rows of the mart as a plan to delete these groups, for `coterie groups delete --plan`.
+
+    `lag` has what they have committed. That is part of the plan: groups that commit without members are
+    always Empty, and only their offsets tell that they are in use again.
+    """
+    rows = (
+        stale.join(_offsets_of(lag), "group_id", "left")
+        .orderBy("group_id")
+        .select(
+            "group_id",
+            "state",
+            "type",
+            F.unix_micros("last_commit").alias("at"),
+            "total_lag",
+            "idle_seconds",
+            "planned",
+        )
     )
     epoch = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
     groups = tuple(
@@ -167,11 +177,29 @@ def delete_plan(
             type=row.type,
             last_commit_at=None if row.at is None else epoch + timedelta(microseconds=row.at),
             lag=row.total_lag,
+            # What a share group has read is no commit, and not in the log that marts are made from.
+            offsets=None if row.type == "share" else _planned(row.planned or ()),
             note="" if row.idle_seconds is None else f"idle for {_days(row.idle_seconds)}",
         )
         for row in rows.toLocalIterator()
     )
     return Plan.of("delete_groups", groups, cluster_id=cluster_id, reason="stale groups", now=now)
+
+
+def _offsets_of(lag: DataFrame) -> DataFrame:
+    """What each group has committed, in order; a negative offset the admin API does not tell of."""
+    place = F.struct("topic", "partition", "committed_offset")
+    return (
+        lag.where("committed_offset >= 0")
+        .groupBy("group_id")
+        .agg(F.array_sort(F.collect_list(place)).alias("planned"))
+    )
+
+
+def _planned(offsets: Iterable[Row]) -> tuple[PlannedOffset, ...]:
+    return tuple(
+        PlannedOffset(each.topic, each.partition, each.committed_offset) for each in offsets
+    )
 
 
 def _days(idle_seconds: float) -> str:

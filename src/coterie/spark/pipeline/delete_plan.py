@@ -27,6 +27,6 @@ def write_delete_plan(spark: SparkSession, store: TableStore, path: Path, idle: 
     chosen = stale.where(stale.idle_seconds >= idle.total_seconds())
     source = str(store.state("snapshots").get("cluster") or store.state("log").get("source", ""))
     known = source.removeprefix(_CLUSTER) if source.startswith(_CLUSTER) else None
-    plan = delete_plan(chosen, cluster_id=known)
+    plan = delete_plan(chosen, read_table(spark, store, "lag"), cluster_id=known)
     plan.save(path)
     return len(plan.groups)
