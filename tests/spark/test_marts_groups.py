@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row, SparkSession
 
 from coterie.errors import InvalidArgument
 from coterie.spark.marts import (
@@ -21,8 +21,6 @@ from coterie.spark.marts import (
 )
 from coterie.spark.marts.committed import committed_now
 from coterie.spark.pipeline.delete_plan import write_delete_plan
-from coterie.spark.pipeline.gaps import table_of_gaps
-from coterie.spark.pipeline.report.figures import FIGURES
 from coterie.spark.pipeline.store import TableStore
 from tests.spark.marts_kit import NOW, commit, frame, generation, make_marts, member, only, quick
 
@@ -406,70 +404,3 @@ def test_a_plan_of_groups_that_the_mart_does_not_have_is_refused(
     with pytest.raises(InvalidArgument, match="idle for a day"):
         write_delete_plan(session, TableStore(tmp_path), to, timedelta(hours=6))
     assert not to.exists()
-
-
-# The report's questions
-
-
-def asked(session: SparkSession, figure: str, tables: dict[str, DataFrame]) -> list[Row]:
-    """What a figure of the report says of these tables."""
-    for name, table in tables.items():
-        table.createOrReplaceTempView(name)
-    rows = session.sql(next(each.sql for each in FIGURES if each.name == figure)).collect()
-    for name in tables:
-        session.catalog.dropTempView(name)
-    return rows
-
-
-def mart(session: SparkSession, name: str, rows: list[dict[str, Any]]) -> DataFrame:
-    """Some rows of a mart; what they leave out is null."""
-    columns = MARTS[name].schema
-    return session.createDataFrame(
-        [[row.get(each) for each in columns.names] for row in rows], columns
-    )
-
-
-@pytest.mark.parametrize("whole_since", [None, 60])
-def test_trouble_is_that_of_the_newest_snapshot(
-    session: SparkSession, tmp_path: Path, whole_since: int | None
-) -> None:
-    failed = NOW - timedelta(days=1)
-    error = ("s", failed, "broker", "3", "no answer")
-    columns = "snapshot_id string, taken_at timestamp, scope string, name string, error string"
-    groups = [taken("g", 1, taken_at=failed)]
-    if whole_since is not None:
-        groups.append(taken("g", 1, taken_at=NOW - timedelta(seconds=whole_since)))
-    tables = {
-        "errors": session.createDataFrame([error], columns),
-        "groups": frame(session, "groups", groups),
-        "quarantine": frame(session, "log", []),
-        "gaps": session.createDataFrame(table_of_gaps(TableStore(tmp_path))),
-    }
-    found = [(row.place, row.all_of_them) for row in asked(session, "trouble", tables)]
-    assert found == ([("broker 3", 1)] if whole_since is None else [])
-
-
-def test_groups_behind_are_not_those_that_are_stale(session: SparkSession) -> None:
-    late = {"max_lag_seconds": 900.0, "total_lag": 7, "members": 1, "as_of": NOW}
-    summary = [{"group_id": name, **late} for name in ("stale", "late")]
-    tables = {
-        "group_summary": mart(session, "group_summary", summary),
-        "stale_groups": mart(session, "stale_groups", [{"group_id": "stale"}]),
-    }
-    row = only(asked(session, "overview", tables))
-    assert (row.groups, row.members, row.groups_behind, row.total_lag) == (2, 2, 1, 7)
-
-
-def test_a_busy_group_does_not_hide_the_others(session: SparkSession) -> None:
-    def each(group: str, number: int) -> dict[str, Any]:
-        at = NOW - timedelta(hours=3) + timedelta(seconds=number)
-        return {"group_id": group, "generation": number, "completed_at": at, "rebalanced": True}
-
-    rows = [*(each("a", number) for number in range(2500)), each("b", 1)]
-    tables = {
-        "rebalances": mart(session, "rebalances", rows),
-        "group_summary": mart(session, "group_summary", [{"group_id": "a", "as_of": NOW}]),
-    }
-    found = asked(session, "rebalance_timeline", tables)
-    assert [row.generation for row in found if row.group_id == "a"] == list(range(2300, 2500))
-    assert {(row.group_id, row.rebalances) for row in found} == {("a", 2500), ("b", 1)}

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -86,8 +87,12 @@ def test_a_plan_has_what_each_group_keeps(session: SparkSession) -> None:
             commit(6, 5, 30, group="in use"),
         ],
     )
-    share = {"group": "shares", "group_type": "share"}
-    went = {"record": "ShareGroupMemberMetadata", "member_id": "m", "tombstone": True}
+    share: dict[str, Any] = {"group": "shares", "group_type": "share"}
+    went: dict[str, Any] = {
+        "record": "ShareGroupMemberMetadata",
+        "member_id": "m",
+        "tombstone": True,
+    }
     events = [
         generation(1, 3, group="kept nothing"),
         generation(2, 3, **share, record="ShareGroupMetadata"),

@@ -97,7 +97,7 @@ def _rebalances(dice: random.Random) -> dict[str, Rows]:
         timeline += (
             {"group_id": name, "completed_at": at, "generation": n, "cause": dice.choice(CAUSES),
              "members": 4, "joined": 1, "left": None, "partitions_moved": 3, "duration_seconds": 2.5,
-             "storm": n % 7 == 0, "rebalances": 2500 if name == names[0] else len(times)}
+             "storm": n % 7 == 0, "rebalances": 4000, "marks": 2500 if name == names[0] else len(times)}
             for n, at in enumerate(times)
         )  # fmt: skip
     hours = [
@@ -141,6 +141,8 @@ def _rest(dice: random.Random) -> dict[str, Rows]:
         "findings": [
             {"severity": "critical" if n < 8 else "warning", "rule": dice.choice(("stuck", "hot_partition")),
              "group_id": name, "topic": HOSTILE[0] if n % 3 == 0 else None, "partition": 3,
+             "partitions": 12 if n == 0 else n % 2, "topics": n % 5, "total_lag": 31_415 if n == 0 else None,
+             "stale": False,
              "evidence": f"{name}: no commit for 40 minutes while 12,000 records came in.",
              "next_step": "Look at the member's log; it may be stuck in one record.", "all_of_them": 77}
             for n, name in enumerate(names)

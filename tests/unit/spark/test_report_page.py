@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 
@@ -107,6 +108,14 @@ def test_it_says_what_is_not_shown(page: _Page) -> None:
     assert "2 of 2 are shown" not in shown
     badges = dict(zip(page.text, page.text[1:], strict=False))
     assert (badges["Missing "], badges["Offsets set back "]) == ("4,000", "19")
+
+
+def test_findings_say_how_far_they_go(page: _Page) -> None:
+    cells = [each.strip() for each in page.text]
+    for words in ("12 partitions", "1 partition", "2 topics", "31,415"):
+        assert words in cells
+    # As many as the tile says, where a row stands for all partitions of a group.
+    assert {("Findings", "13"), ("Findings ", "13")} <= set(pairwise(page.text))
 
 
 def test_links_lead_somewhere_and_charts_have_names(page: _Page) -> None:

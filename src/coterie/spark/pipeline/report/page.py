@@ -248,7 +248,10 @@ def _rebalances(answers: Answers) -> Section:
     hours, lanes, groups = (
         answers[name] for name in ("rebalances_by_hour", "rebalance_timeline", "rebalance_groups")
     )
-    lead = "Every rebalance of the last 24 hours that the log shows, with the cause that its records tell."
+    lead = (
+        "Every rebalance of the last 24 hours that the log shows, with the cause that its records tell."
+        " Generations that left no record count with the next one that did."
+    )
     if not hours.rows:
         empty = Block(text="There was none.", sql=hours.figure.sql)
         return Section("rebalances", "Rebalances", lead, [empty])
@@ -320,8 +323,8 @@ def _said(cause: str) -> str:
 
 def _timeline(lanes: Answer, hours: Answer) -> Block:
     found = _by_group(lanes)
-    totals = {name: rows[0]["rebalances"] for name, rows in found.items()}
-    order = sorted(found, key=lambda name: (-totals[name], name))
+    marks = {name: rows[0]["marks"] for name, rows in found.items()}
+    order = sorted(found, key=lambda name: (-found[name][0]["rebalances"], name))
     drawn = []
     for width, ticks, left in ((_WIDE, 7, 220), (_NARROW, 2, 120)):
         time = times(*_hour_span(hours), ticks)
@@ -343,10 +346,10 @@ def _timeline(lanes: Answer, hours: Answer) -> Block:
         )
     return Block(
         "Timeline of the busiest groups",
-        text="A mark per rebalance, in the colour of its cause; point at one for its details.",
+        text="A mark per rebalance with a record, in the colour of its cause; point at one for its details.",
         wide=drawn[0],
         narrow=drawn[1],
-        more=_cut_lanes({name: (len(found[name]), totals[name]) for name in order}),
+        more=_cut_lanes({name: (len(found[name]), marks[name]) for name in order}),
         sql=lanes.figure.sql,
     )
 
@@ -452,7 +455,9 @@ def _findings(answers: Answers) -> Section:
         Column("Severity", "severity", "pill"),
         Column("Rule", "rule", "pill"),
         Column("Group", "group_id", "name"),
-        Column("Partition", "place", "name"),
+        Column("Lag", "total_lag", "count"),
+        Column("Found in", "extent"),
+        Column("Worst", "place", "name"),
         Column("Evidence", "evidence", "words"),
         Column("Next step", "next_step", "words"),
     )
@@ -462,7 +467,7 @@ def _findings(answers: Answers) -> Section:
         Column("Findings", "findings", "count"),
         Column("Groups", "groups", "count"),
     )
-    rows = [{**row, "place": _place(row)} for row in found.rows]
+    rows = [{**row, "place": _place(row), "extent": _extent(row)} for row in found.rows]
     return Section(
         "findings",
         "Findings",
@@ -476,14 +481,24 @@ def _findings(answers: Answers) -> Section:
             ),
             Block(
                 "Worst first",
+                text="A row per group and rule, with its worst partition. Lost data comes first, then the"
+                " largest lag; stale groups come last.",
                 columns=columns,
                 rows=table(columns, rows),
                 more=_more(found),
                 sql=found.figure.sql,
             ),
         ],
-        count(_total(found)),
+        count(_findings_total(answers)),
     )
+
+
+def _extent(row: Row) -> str | None:
+    """Where a rule found something: a rule that is about a group as a whole says nothing."""
+    for key in ("partitions", "topics"):
+        if row[key]:
+            return f"{count(row[key])} {key if row[key] > 1 else key[:-1]}"
+    return None
 
 
 def _place(row: Row) -> str | None:

@@ -1,6 +1,7 @@
 WITH behind AS (
   SELECT group_id, max(lag_seconds) AS lag_seconds, bool_or(at_least) AS at_least, sum(lag) AS lag,
-         max_by(concat(topic, '-', partition), struct(lag, topic, partition)) AS worst_partition,
+         max_by(concat(topic, '-', partition), struct(lag_seconds, lag, topic, partition))
+           AS worst_partition,
          count_if(lag > 0) AS lagging_partitions, count(*) AS partitions,
          sum(lost_records) AS lost_records
   FROM lag

@@ -2,9 +2,11 @@ WITH recent AS (
   SELECT *
   FROM rebalances
   WHERE rebalanced
-    AND completed_at > (SELECT max(as_of) FROM group_summary) - INTERVAL 24 HOURS),
+    AND completed_at >= (SELECT max(as_of) FROM group_summary) - INTERVAL 24 HOURS),
 busiest AS (
-  SELECT group_id, count(*) AS rebalances
+  SELECT group_id, count(*) AS marks,
+         sum(1 + CASE group_type WHEN 'classic' THEN coalesce(hidden_before, 0) ELSE 0 END)
+           AS rebalances
   FROM recent
   GROUP BY group_id
   ORDER BY rebalances DESC, group_id
@@ -14,7 +16,7 @@ newest_first AS (
             AS place
   FROM recent JOIN busiest USING (group_id))
 SELECT group_id, completed_at, generation, cause, members, size(joined) AS joined,
-       size(left) AS left, partitions_moved, duration_seconds, storm, rebalances
+       size(left) AS left, partitions_moved, duration_seconds, storm, rebalances, marks
 FROM newest_first
 WHERE place <= 200
 ORDER BY group_id, completed_at, generation
