@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from coterie.datasets.log import LogQuery, SegmentSource, read_log
 from coterie.datasets.schemas import schema
+from coterie.spark.marts import topic_subscribers
 from tests.kit.offsets_log import golden_disk
 from tests.spark.marts_kit import make_marts, quick
 from tests.unit.datasets.test_golden import at, dumped, expected_commit
@@ -32,17 +33,23 @@ NOW = max(filter(None, (at(row["CreateTime"]) for row in dumped()))) + timedelta
 
 
 @pytest.fixture(scope="module")
-def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rows]:
-    """Every mart."""
+def tables(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, DataFrame]]:
     source = SegmentSource.at(str(golden_disk(tmp_path_factory.mktemp("disk"))))
     with quick(spark):
-        tables: dict[str, DataFrame] = {
+        yield {
             name: spark.createDataFrame(
                 pa.Table.from_batches(read_log(source, LogQuery(name)), schema=schema(name))
             )
             for name in ("commits", "group_events")
         }
-        yield make_marts(spark, tables, NOW)
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tables: dict[str, DataFrame]) -> Rows:
+    """Every mart."""
+    return make_marts(spark, dict(tables), NOW)
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +212,17 @@ def test_members_come_and_go_as_the_script_says(
         if row.group_type == rows[0].group_type and group != "life-migrate":
             assert row.members == before + len(row.joined) - len(row.left)
             before = row.members
+
+
+def test_a_pattern_subscribes_to_what_kafka_matched(tables: dict[str, DataFrame]) -> None:
+    matched = next(row for row in dumped() if "regularExpression" in str(row))
+    moment = at(matched["CreateTime"])
+    assert moment is not None
+    found = topic_subscribers(**tables, as_of=moment).where("group_id = 'life-848-regex'").collect()
+    assert {(row.topic, row.subscribed_members) for row in found} == {
+        ("orders", 1),
+        ("payments", 1),
+    }
 
 
 def test_causes_are_those_of_the_script(lives: dict[str, list[Row]]) -> None:

@@ -15,6 +15,7 @@ from coterie.spark.marts import (
     MARTS,
     commit_rates,
     group_summary,
+    health,
     offset_resets,
     stale_groups,
     topic_subscribers,
@@ -281,6 +282,65 @@ def test_streams_groups_read_what_their_topology_reads(session: SparkSession) ->
         ("in", 1, 0),
         ("other", 1, 0),
     }
+
+
+@pytest.fixture(params=["log", "snapshot"])
+def by_pattern(session: SparkSession, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Members that subscribe by a pattern, which the log has the topics of."""
+
+    def pattern(offset: int, regex: str, *topics: str, **more: Any) -> dict[str, Any]:
+        about = {"subscription_regex": regex, "subscription": list(topics)}
+        return event(offset, "RegularExpression", group="k", **about | more)
+
+    person: dict[str, Any] = {"group": "k", "client_id": "c"}
+    by: dict[str, Any] = {"subscription": [], "subscription_regex": "t.*"}
+    events = [
+        event(1, "Metadata", group="k", generation=1),
+        event(2, "MemberMetadata", **person, member_id="m", **by),
+        event(3, "MemberMetadata", **person, member_id="n", **by | {"subscription": ["by name"]}),
+        event(4, "MemberMetadata", **person, member_id="o", subscription=["t"]),
+        pattern(5, "t.*", "t", "was"),
+        pattern(6, "t.*", "t", "tea"),
+        pattern(7, "z.*", "zoo"),
+        pattern(8, "z.*", tombstone=True),
+        has(9, "m", ("id-t", 0), group="k"),
+        knows(10, "t", "id-t", group="k"),
+    ]
+    tables = {"group_events": frame(session, "group_events", events)}
+    if request.param == "snapshot":
+        people = [
+            {"snapshot_id": "s", "taken_at": NOW, "group_id": "k", "member_id": name, **given}
+            for name, given in (
+                ("m", by),
+                ("n", by | {"subscription": ["by name"]}),
+                ("o", {"subscription": ["t"]}),
+            )
+        ]
+        place = {"group_id": "k", "member_id": "m", "topic": "t", "partition": 0, "target": False}
+        tables |= {
+            "groups": frame(session, "groups", [taken("k", 3, taken_at=NOW, type="consumer")]),
+            "members": frame(session, "members", people),
+            "assignments": frame(session, "assignments", [{"taken_at": NOW, **place}]),
+        }
+    return tables
+
+
+def test_members_that_subscribe_by_pattern_subscribe_to_what_it_matches(
+    session: SparkSession, by_pattern: dict[str, Any]
+) -> None:
+    found = topic_subscribers(**by_pattern, as_of=NOW).collect()
+    assert {(row.topic, row.subscribed_members, row.assigned_partitions) for row in found} == {
+        ("t", 3, 1),
+        ("tea", 2, 0),
+        ("by name", 1, 0),
+    }
+    ends = [
+        {"taken_at": NOW, "topic": topic, "partition": 0, "log_start": 0, "log_end": 1}
+        for topic in ("t", "tea", "was", "zoo")
+    ]
+    known = health(end_offsets=frame(session, "end_offsets", ends), **by_pattern, as_of=NOW)
+    alone = known.where("rule = 'unassigned_partitions'").collect()
+    assert [(row.group_id, row.topic) for row in alone] == [("k", "tea")]
 
 
 # Idle groups

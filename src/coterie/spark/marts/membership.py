@@ -19,6 +19,8 @@ _GIVEN = "array<struct<topic:string,topic_id:string,partitions:array<int>>>"
 #: Records of a group as a whole, and of a member where members have their own.
 _WHOLE = "^(Consumer|Share|Streams|)GroupMetadata$"
 _MEMBER = "^(Consumer|Share|Streams)GroupMemberMetadata$"
+#: Of a group and a pattern: the topics that it matched.
+_PATTERN = "ConsumerGroupRegularExpression"
 #: Records that have both the name and the id of a topic.
 _NAMING = ("ConsumerGroupPartitionMetadata", "ShareGroupStatePartitionMetadata")
 
@@ -196,22 +198,37 @@ def members_now(
 ) -> DataFrame:
     """Every member: group_id, member_id, client_id, host, subscription, and `places`: (topic, partition)s.
 
-    Tasks of streams groups are places without a topic: the log does not tell which ones they are about.
+    To a subscription belongs what its pattern matches, if the log tells. Tasks of streams groups are places
+    without a topic: the log does not tell which ones they are about.
     """
     events = dataset_or_empty("group_events", group_events, session, as_of)
     names = topics_by_id(dataset_or_empty("commits", commits, session, as_of), events)
     if members is None:
-        return _members_by_log(events, names)
+        return _with_matched(_members_by_log(events, names), events)
     people = dataset_or_empty("members", members, session, as_of)
     snapshots = people if groups is None else dataset_or_empty("groups", groups, session, as_of)
     given = dataset_or_empty("assignments", assignments, session, as_of)
     live = _members_by_snapshot(people, given, snapshots)
     if group_events is None:
-        return live
+        return live.drop("subscription_regex")
     changed = F.broadcast(_changed_since(events, snapshots))
-    return live.join(changed, "group_id", "left_anti").unionByName(
+    people = live.join(changed, "group_id", "left_anti").unionByName(
         _members_by_log(events, names).join(changed, "group_id", "left_semi")
     )
+    return _with_matched(people, events)
+
+
+def _with_matched(people: DataFrame, events: DataFrame) -> DataFrame:
+    """Subscriptions with the topics that the coordinator found for the member's pattern (KIP-848)."""
+    keys = ["group_id", "subscription_regex"]
+    patterns = _newest(events.where(F.col("record") == _PATTERN), keys)
+    matched = patterns.select(*keys, F.col("subscription").alias("matched"))
+    named = F.coalesce("subscription", F.array().cast("array<string>"))
+    whole = F.when(F.col("matched").isNull(), F.col("subscription")).otherwise(
+        F.array_union(named, "matched")
+    )
+    found = people.join(F.broadcast(matched), keys, "left").withColumn("subscription", whole)
+    return found.drop("subscription_regex", "matched")
 
 
 def _changed_since(events: DataFrame, snapshots: DataFrame) -> DataFrame:
@@ -232,7 +249,15 @@ def _members_by_snapshot(people: DataFrame, given: DataFrame, snapshots: DataFra
     return (
         latest_snapshot(people, snapshots)
         .join(places, ["group_id", "member_id"], "left")
-        .select("group_id", "member_id", "client_id", "host", "subscription", "places")
+        .select(
+            "group_id",
+            "member_id",
+            "client_id",
+            "host",
+            "subscription",
+            "subscription_regex",
+            "places",
+        )
     )
 
 
@@ -252,6 +277,7 @@ def _members_by_log(events: DataFrame, names: DataFrame) -> DataFrame:
         F.first("client_id").alias("client_id"),
         F.first("host").alias("host"),
         F.first("subscription").alias("subscription"),
+        F.first("subscription_regex").alias("subscription_regex"),
         F.flatten(F.collect_list(pairs)).alias("places"),
     )
 
@@ -273,6 +299,7 @@ def _classic_members(events: DataFrame) -> DataFrame:
         "member.client_id",
         F.col("member.client_host").alias("host"),
         "member.subscription",
+        F.lit(None).cast("string").alias("subscription_regex"),
         F.lit(False).alias("has_tasks"),
         given.cast(_GIVEN).alias("given"),
     )
@@ -289,6 +316,7 @@ def _modern_members(events: DataFrame) -> DataFrame:
         "client_id",
         F.col("client_host").alias("host"),
         "subscription",
+        "subscription_regex",
         (F.col("group_type") == "streams").alias("has_tasks"),
     )
     return people.join(has, keys, "left")
