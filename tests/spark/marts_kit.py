@@ -36,7 +36,7 @@ __all__ = [
 #: The moment that tests look at.
 NOW = datetime(2026, 3, 3, tzinfo=UTC)
 _SNAPSHOT = [("snapshot_id", pa.string()), ("taken_at", TIMESTAMP)]
-_LIVE = frozenset({"groups", "members", "assignments", "offsets"})
+_LIVE = frozenset({"groups", "members", "assignments", "offsets", "errors"})
 #: Plans of marts are long and these tables short: compiling and adapting would be all that Spark does.
 _QUICK = {
     "spark.sql.codegen.wholeStage": "false",

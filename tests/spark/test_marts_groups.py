@@ -237,6 +237,43 @@ def test_members_are_those_of_the_later(mixed: dict[str, list[Row]]) -> None:
     assert found == {"came back": 1, "filled": 2, "busy": 1, "new": 1}
 
 
+@pytest.mark.parametrize("scope", ["broker", "partition"])
+def test_what_a_broker_did_not_tell_the_log_does(session: SparkSession, scope: str) -> None:
+    at = NOW - timedelta(seconds=600)
+    groups = [taken("shown", 1), taken("g", 1, taken_at=NOW - timedelta(days=9))]
+    person = {"snapshot_id": "s", "taken_at": at, "member_id": "x", "client_id": "x", "host": "/h"}
+    events = [
+        wrote(1, DAY, member("a", 0), group="g"),
+        wrote(2, DAY, member("a", 0), group="deleted"),
+        wrote(3, DAY - 1, group="deleted") | {"tombstone": True, "members": None},
+        wrote(4, DAY, member("b", 0), member("c", 1), group="shown"),
+    ]
+    commits = [commit(9, 5, 3 * DAY, group="by hand")]
+    error = {"snapshot_id": "s", "taken_at": at, "scope": scope, "name": "3", "error": "no answer"}
+    # An earlier snapshot, too, in which another broker was down: that is over.
+    before = error | {"scope": "broker", "taken_at": at - timedelta(days=1)}
+    tables = {
+        "groups": frame(session, "groups", groups),
+        "members": frame(
+            session, "members", [person | {"group_id": "shown", "subscription": ["t"]}]
+        ),
+        "group_events": frame(session, "group_events", events),
+        "commits": frame(session, "commits", commits),
+        "errors": frame(session, "errors", [before, error]),
+    }
+    made = make_marts(session, tables, NOW)
+    unseen = {"g": 1, "by hand": 0} if scope == "broker" else {}
+    found = {row.group_id: row.members for row in made["group_summary"]}
+    assert found == {"shown": 1} | unseen
+    subscribed = {
+        row.group_id: row.subscribed_members
+        for row in made["topic_subscribers"]
+        if row.subscribed_members
+    }
+    assert subscribed == {name: 1 for name in ("shown", "g") if name in found}
+    assert [row.group_id for row in made["stale_groups"]] == [n for n in unseen if n == "by hand"]
+
+
 def test_a_group_that_changed_its_protocol_is_one_group(session: SparkSession) -> None:
     """Its old record is still there, the removal of it is not."""
     events = [

@@ -38,6 +38,14 @@ def taken(ago: float = 0, /, **more: Any) -> dict[str, Any]:
     return {"snapshot_id": f"{ago}", "taken_at": NOW - timedelta(seconds=ago), **more}
 
 
+#: Marts that make `lag` themselves where it is not given.
+MAKE_LAG = ("topic_subscribers", "group_summary", "health")
+
+
+def tables_of(mart: str, tables: dict[str, Any]) -> dict[str, Any]:
+    return {name: tables.get(name) for name in MARTS[mart].needs if name not in MARTS}
+
+
 def live_tables(session: SparkSession) -> dict[str, Any]:
     """Two snapshots: in the newer one `gone` is not there any more and `left` has lost its member."""
     groups = [
@@ -98,6 +106,39 @@ def test_snapshots_alone_give_what_they_know(session: SparkSession) -> None:
     topics = {row.group_id: row for row in rows["topic_subscribers"]}
     assert topics[HOSTILE].subscribed_members == 3
     assert (topics["left"].subscribed_members, topics["left"].committed_partitions) == (0, 1)
+
+
+def test_a_snapshot_without_offsets_is_not_filled_from_an_older_one(session: SparkSession) -> None:
+    groups = [
+        taken(ago, group_id="g", type="classic", state="Empty", member_count=0) for ago in (900, 0)
+    ]
+    place = {"group_id": "g", "topic": "t", "partition": 0}
+    offsets = [taken(900, **place, committed_offset=5, log_start=0, log_end=10, lag=5)]
+    tables = {
+        "groups": frame(session, "groups", groups),
+        "offsets": frame(session, "offsets", offsets),
+    }
+    rows = make_marts(session, tables, NOW)
+    assert rows["lag"] == []
+    assert only(rows["group_summary"]).total_lag is None
+    found = {name: MARTS[name].make(**tables_of(name, tables)).collect() for name in MAKE_LAG}
+    assert found["topic_subscribers"] == []
+    assert only(found["group_summary"]).partitions is None
+    assert {row.rule for row in found["health"]} == set()
+
+
+@pytest.mark.parametrize("name", ["groups", "end_offsets"])
+def test_any_part_of_a_snapshot_may_be_all_there_is(session: SparkSession, name: str) -> None:
+    rows = {
+        "groups": [taken(group_id="g", type="classic", state="Empty", member_count=0)],
+        "end_offsets": [
+            {"taken_at": NOW, "topic": "t", "partition": 0, "log_start": 0, "log_end": 1}
+        ],
+    }
+    made = make_marts(session, {name: frame(session, name, rows[name])}, NOW)
+    assert made["lag"] == []
+    groups = ["g"] if name == "groups" else []
+    assert [row.group_id for row in made["group_summary"]] == groups
 
 
 def test_the_log_alone_gives_what_it_knows(session: SparkSession) -> None:

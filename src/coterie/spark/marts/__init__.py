@@ -37,7 +37,7 @@ __all__ = [
     "topic_subscribers",
 ]
 
-_LIVE = ("groups", "members", "assignments", "offsets")
+_LIVE = ("groups", "members", "assignments", "offsets", "errors")
 
 MARTS: dict[str, Mart] = {
     mart.name: mart
@@ -46,7 +46,7 @@ MARTS: dict[str, Mart] = {
             "lag",
             "How far each group is behind in each partition, in offsets and in time.",
             LAG,
-            ("commits", "end_offsets", "offsets"),
+            ("commits", "end_offsets", "offsets", "groups"),
             lag,
         ),
         Mart(
@@ -74,7 +74,7 @@ MARTS: dict[str, Mart] = {
             "stale_groups",
             "Groups without members that nobody has used for long.",
             STALE_GROUPS,
-            ("commits", "group_events", "groups", "lag"),
+            ("commits", "group_events", "groups", "errors", "lag"),
             stale_groups,
         ),
         Mart(
@@ -108,6 +108,7 @@ MARTS: dict[str, Mart] = {
                 "group_events",
                 "groups",
                 "offsets",
+                "errors",
                 "rebalances",
                 "offset_resets",
                 "commit_rates",

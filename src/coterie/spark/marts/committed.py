@@ -18,18 +18,25 @@ __all__ = ["committed_now", "with_last_commit"]
 
 
 def committed_now(
-    commits: DataFrame | None, offsets: DataFrame | None, as_of: datetime | None = None
+    commits: DataFrame | None,
+    offsets: DataFrame | None,
+    as_of: datetime | None = None,
+    *,
+    groups: DataFrame | None = None,
 ) -> DataFrame:
     """One row per group and partition: `committed_offset`, `commit_time`, `source` and so on.
 
     Offsets that were removed are not there. `commit_time` is null if only a snapshot saw the offset: the
-    admin API does not tell it.
+    admin API does not tell it. `groups` tells which snapshot is the newest, also if it has no offset.
     """
     session = session_of(commits, offsets)
     log = _by_log(dataset_or_empty("commits", commits, session, as_of))
     if offsets is None:
         return log.where(~F.col("tombstone")).drop("tombstone")
-    live = _by_snapshot(dataset_or_empty("offsets", offsets, session, as_of))
+    live = _by_snapshot(
+        dataset_or_empty("offsets", offsets, session, as_of),
+        None if groups is None else dataset_or_empty("groups", groups, session, as_of),
+    )
     keys = ["group_id", "topic", "partition"]
     both = log.join(live, keys, "full_outer")
     newer = F.col("live_at").isNull() | (F.col("seen_at") > F.col("live_at"))
@@ -83,9 +90,9 @@ def _by_log(commits: DataFrame) -> DataFrame:
     )
 
 
-def _by_snapshot(offsets: DataFrame) -> DataFrame:
+def _by_snapshot(offsets: DataFrame, groups: DataFrame | None) -> DataFrame:
     return (
-        latest_snapshot(offsets)
+        latest_snapshot(offsets, groups)
         .where(F.col("committed_offset").isNotNull())
         .select(
             "group_id",

@@ -66,6 +66,7 @@ def group_summary(
     group_events: DataFrame | None = None,
     groups: DataFrame | None = None,
     offsets: DataFrame | None = None,
+    errors: DataFrame | None = None,
     rebalances: DataFrame | None = None,
     offset_resets: DataFrame | None = None,
     commit_rates: DataFrame | None = None,
@@ -76,7 +77,7 @@ def group_summary(
     session = session_of(lag, commits, group_events, groups, offsets)
     if lag is None:
         log = dataset_or_empty("commits", commits, session)
-        lag = lag_mart(log, offsets=offsets, as_of=as_of)
+        lag = lag_mart(log, offsets=offsets, groups=groups, as_of=as_of)
     now = moment(
         as_of,
         session,
@@ -86,7 +87,12 @@ def group_summary(
         offsets=offsets,
     )
     there = groups_now(
-        session, group_events=group_events, committed=lag, groups=groups, as_of=as_of
+        session,
+        group_events=group_events,
+        committed=lag,
+        groups=groups,
+        errors=errors,
+        as_of=as_of,
     )
     behind = lag.groupBy("group_id").agg(
         F.array_sort(F.collect_set("topic")).alias("topics"),

@@ -71,6 +71,7 @@ def health(
     groups: DataFrame | None = None,
     members: DataFrame | None = None,
     assignments: DataFrame | None = None,
+    errors: DataFrame | None = None,
     lag: DataFrame | None = None,
     rebalances: DataFrame | None = None,
     as_of: datetime | None = None,
@@ -78,7 +79,7 @@ def health(
     stuck_after: timedelta = timedelta(minutes=30),
 ) -> DataFrame:
     """What is wrong with which group. `stuck_after` should be some commit intervals long."""
-    session = session_of(commits, offsets, group_events, groups, members)
+    session = session_of(commits, end_offsets, offsets, group_events, groups, members, lag)
     now = moment(
         as_of,
         session,
@@ -90,9 +91,14 @@ def health(
     )
     if lag is None:
         log = dataset_or_empty("commits", commits, session)
-        lag = lag_mart(log, end_offsets=end_offsets, offsets=offsets, as_of=as_of)
+        lag = lag_mart(log, end_offsets=end_offsets, offsets=offsets, groups=groups, as_of=as_of)
     there = groups_now(
-        session, group_events=group_events, committed=lag, groups=groups, as_of=as_of
+        session,
+        group_events=group_events,
+        committed=lag,
+        groups=groups,
+        errors=errors,
+        as_of=as_of,
     ).select("group_id", "state", "members", "protocol_type")
     people = members_now(
         session,
@@ -101,6 +107,7 @@ def health(
         groups=groups,
         members=members,
         assignments=assignments,
+        errors=errors,
         as_of=as_of,
     )
     history = end_offset_history(end_offsets, offsets, session, as_of)

@@ -39,11 +39,12 @@ _TIMES = {
     "members": "taken_at",
     "assignments": "taken_at",
     "offsets": "taken_at",
+    "errors": "taken_at",
 }
 _SNAPSHOT_COLUMNS = (pa.field("snapshot_id", pa.string()), pa.field("taken_at", TIMESTAMP))
 #: A time that is known, or a frame of one row with the column `as_of`.
 Moment = Column | DataFrame
-_SNAPSHOTS = frozenset({"groups", "members", "assignments", "offsets"})
+_SNAPSHOTS = frozenset({"groups", "members", "assignments", "offsets", "errors"})
 
 
 def session_of(*frames: DataFrame | None) -> SparkSession:

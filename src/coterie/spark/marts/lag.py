@@ -17,6 +17,7 @@ from coterie.spark.marts.committed import committed_now
 from coterie.spark.marts.inputs import (
     at_least_zero,
     at_moment,
+    dataset_or_empty,
     end_offset_history,
     moment,
     seconds,
@@ -56,10 +57,11 @@ def lag(
     *,
     end_offsets: DataFrame | None = None,
     offsets: DataFrame | None = None,
+    groups: DataFrame | None = None,
     as_of: datetime | None = None,
 ) -> DataFrame:
     """Lag of every group and partition as of a moment, the newest in the data by default."""
-    session = session_of(commits, offsets)
+    session = session_of(commits, end_offsets, offsets, groups)
     now = moment(as_of, session, commits=commits, end_offsets=end_offsets, offsets=offsets)
     history = with_lives(end_offset_history(end_offsets, offsets, session, as_of))
     newest = history.groupBy(*_PLACE).agg(
@@ -68,7 +70,8 @@ def lag(
         F.max("taken_at").alias("sampled_at"),
         F.max("life").alias("life"),
     )
-    points = committed_now(commits, offsets, as_of).join(newest, _PLACE, "left")
+    log = dataset_or_empty("commits", commits, session)
+    points = committed_now(log, offsets, as_of, groups=groups).join(newest, _PLACE, "left")
     points = at_moment(points, now).withColumn(
         "lag", at_least_zero(F.col("log_end") - F.col("committed_offset"))
     )

@@ -43,6 +43,7 @@ def groups_now(
     group_events: DataFrame | None,
     committed: DataFrame,
     groups: DataFrame | None,
+    errors: DataFrame | None = None,
     as_of: datetime | None = None,
 ) -> DataFrame:
     """Every group that there is: type, state, generation and so on, and since when it has no members.
@@ -74,12 +75,23 @@ def groups_now(
         "coordinator_id",
         "coordinator",
     )
-    return _later(live.join(_since_snapshot(log, snapshots), "group_id", "full_outer"))
+    failures = None if errors is None else dataset_or_empty("errors", errors, session, as_of)
+    newest = _newest_snapshot(snapshots, failures)
+    return _later(live.join(_since_snapshot(log, newest), "group_id", "full_outer"))
 
 
-def _since_snapshot(log: DataFrame, snapshots: DataFrame) -> DataFrame:
-    """Each group of the log, and whether it has changed, or has committed, since the newest snapshot."""
+def _newest_snapshot(snapshots: DataFrame, errors: DataFrame | None) -> DataFrame:
+    """When the newest snapshot was taken, and whether it is `partial`: a broker did not answer."""
     newest = snapshots.agg(F.max("taken_at").alias("newest"))
+    if errors is None:
+        return newest.withColumn("partial", F.lit(False))
+    failed = errors.where("scope = 'broker'").agg(F.max("taken_at").alias("failed_at"))
+    partial = F.coalesce(F.col("failed_at") >= F.col("newest"), F.lit(False))
+    return newest.crossJoin(failed).select("newest", partial.alias("partial"))
+
+
+def _since_snapshot(log: DataFrame, newest: DataFrame) -> DataFrame:
+    """Each group of the log, and whether it has changed, or has committed, since the newest snapshot."""
     first = F.col("newest").isNull()
     return log.crossJoin(F.broadcast(newest)).select(
         "*",
@@ -92,13 +104,14 @@ def _later(both: DataFrame) -> DataFrame:
     """Of each group, what was seen of it last.
 
     Commits alone say nothing about members. A group that only has them is one that the snapshot could not
-    show if they are newer; else it is gone, like all others that the snapshot does not show.
+    show if they are newer; else it is gone, like all others that the snapshot does not show. One that is
+    partial says nothing of these: then the log decides.
     """
     by_log = F.coalesce("changed", F.lit(False))
     there = (
         F.when(by_log, ~F.col("gone"))
         .when(F.col("is_live"), True)
-        .otherwise(F.col("has_new") & ~F.col("gone"))
+        .otherwise((F.col("has_new") | F.col("partial")) & ~F.col("gone"))
     )
     names = ("type", "state", "protocol_type", "protocol", "generation", "leader_id", "members")
     found = both.where(there).select(
@@ -194,6 +207,7 @@ def members_now(
     groups: DataFrame | None,
     members: DataFrame | None,
     assignments: DataFrame | None,
+    errors: DataFrame | None = None,
     as_of: datetime | None = None,
 ) -> DataFrame:
     """Every member: group_id, member_id, client_id, host, subscription, and `places`: (topic, partition)s.
@@ -211,7 +225,11 @@ def members_now(
     live = _members_by_snapshot(people, given, snapshots)
     if group_events is None:
         return live.drop("subscription_regex")
-    changed = F.broadcast(_changed_since(events, snapshots))
+    changed = _changed_since(events, snapshots)
+    if groups is not None and errors is not None:
+        failures = dataset_or_empty("errors", errors, session, as_of)
+        changed = changed.unionByName(_not_shown(events, snapshots, failures)).distinct()
+    changed = F.broadcast(changed)
     people = live.join(changed, "group_id", "left_anti").unionByName(
         _members_by_log(events, names).join(changed, "group_id", "left_semi")
     )
@@ -237,6 +255,14 @@ def _changed_since(events: DataFrame, snapshots: DataFrame) -> DataFrame:
     changes = events.where(F.col("record").rlike(_WHOLE) | F.col("record").rlike(_MEMBER))
     later = F.col("newest").isNull() | (F.col("timestamp") > F.col("newest"))
     return changes.join(F.broadcast(newest), later).select("group_id").distinct()
+
+
+def _not_shown(events: DataFrame, snapshots: DataFrame, errors: DataFrame) -> DataFrame:
+    """Groups of which a partial snapshot does not tell; none if it is whole."""
+    shown = latest_snapshot(snapshots).select("group_id")
+    partial = _newest_snapshot(snapshots, errors).where("partial").select()
+    untold = events.select("group_id").distinct().join(shown, "group_id", "left_anti")
+    return untold.crossJoin(F.broadcast(partial))
 
 
 def _members_by_snapshot(people: DataFrame, given: DataFrame, snapshots: DataFrame) -> DataFrame:

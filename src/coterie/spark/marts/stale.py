@@ -69,6 +69,7 @@ def stale_groups(
     *,
     group_events: DataFrame | None = None,
     groups: DataFrame | None = None,
+    errors: DataFrame | None = None,
     lag: DataFrame | None = None,
     as_of: datetime | None = None,
     idle_for: timedelta = IDLE,
@@ -82,7 +83,12 @@ def stale_groups(
         log = dataset_or_empty("commits", commits, session)
         committed = committed_now(log, None, as_of)
     there = groups_now(
-        session, group_events=group_events, committed=committed, groups=groups, as_of=as_of
+        session,
+        group_events=group_events,
+        committed=committed,
+        groups=groups,
+        errors=errors,
+        as_of=as_of,
     )
     idle = there.where(F.coalesce("members", F.lit(0)) == 0).where(
         F.col("state").isin("Empty", "Dead")

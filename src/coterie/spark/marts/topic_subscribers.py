@@ -42,6 +42,7 @@ def topic_subscribers(
     members: DataFrame | None = None,
     assignments: DataFrame | None = None,
     offsets: DataFrame | None = None,
+    errors: DataFrame | None = None,
     lag: DataFrame | None = None,
     as_of: datetime | None = None,
 ) -> DataFrame:
@@ -50,7 +51,7 @@ def topic_subscribers(
     committed = lag
     if committed is None:
         log = dataset_or_empty("commits", commits, session)
-        committed = committed_now(log, offsets, as_of)
+        committed = committed_now(log, offsets, as_of, groups=groups)
     people = members_now(
         session,
         group_events=group_events,
@@ -58,6 +59,7 @@ def topic_subscribers(
         groups=groups,
         members=members,
         assignments=assignments,
+        errors=errors,
         as_of=as_of,
     )
     subscribed = _subscriptions(
@@ -77,7 +79,12 @@ def topic_subscribers(
         behind.alias("lag"),
     )
     there = groups_now(
-        session, group_events=group_events, committed=committed, groups=groups, as_of=as_of
+        session,
+        group_events=group_events,
+        committed=committed,
+        groups=groups,
+        errors=errors,
+        as_of=as_of,
     ).select("group_id", "type", "state")
     found = (
         subscribed.join(assigned, _KEYS, "full_outer")
