@@ -5,22 +5,34 @@ from __future__ import annotations
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import click
 
+from coterie.datasets.times import LAST_MS
 from coterie.simulation.chronicle import iso
-from coterie.simulation.simulator import simulate
+from coterie.simulation.simulator import START_MS, simulate
 
 __all__ = ["command"]
 
 _COUNT: Final = click.IntRange(min=1)
 
 
+def _hours(_: click.Context, __: click.Parameter, hours: float) -> float:
+    """As long as a simulation can last; a range of click would take a NaN."""
+    longest = (LAST_MS - START_MS) // 3_600_000
+    if not 1 <= hours <= longest:
+        raise click.BadParameter(f"{hours:g} is not in the range 1<=x<={longest}.")
+    return hours
+
+
 @click.command("simulate")
 @click.option("--groups", type=_COUNT, default=1_000, show_default=True, help="How many groups.")
-@click.option("--hours", default=24.0, show_default=True, help="How long to watch them.")
+@click.option(
+    "--hours", default=24.0, show_default=True, callback=_hours, help="How long to watch them."
+)
 @click.option("--seed", default=1, show_default=True, help="The same seed gives the same bytes.")
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), help="A directory, new or empty."
@@ -56,17 +68,21 @@ def command(
     one; only the clock is not.
     """
     began = time.monotonic()
-    with click.progressbar(length=groups, label="groups", file=sys.stderr) as bar:
-        done = simulate(
-            out,
-            groups=groups,
-            hours=hours,
-            seed=seed,
-            partitions=partitions,
-            commit_every_ms=commit_interval * 1_000,
-            workers=workers or os.cpu_count() or 1,
-            progress=bar.update,
-        )
+    run = partial(
+        simulate,
+        out,
+        groups=groups,
+        hours=hours,
+        seed=seed,
+        partitions=partitions,
+        commit_every_ms=commit_interval * 1_000,
+        workers=workers or os.cpu_count() or 1,
+    )
+    if sys.stderr.isatty():
+        with click.progressbar(length=groups, label="groups", file=sys.stderr) as bar:
+            done = run(progress=bar.update)
+    else:  # where click would still write the label
+        done = run()
     click.echo(
         f"{done.directory}: {done.groups:,} groups, {iso(done.start_ms)} to {iso(done.end_ms)}, "
         f"{done.records:,} records, {done.end_offsets:,} end offsets; {done.rebalances:,} rebalances, "

@@ -228,6 +228,8 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     result = CliRunner().invoke(command, [*arguments, "--out", str(out)])
     assert result.exit_code == 0, result.output
     assert "3 groups, 2026-03-02T00:00:00.000Z to 2026-03-02T01:00:00.000Z" in result.output
+    # A bar is for terminals.
+    assert result.stderr == ""
     assert {path.name for path in out.iterdir()} == {
         "__consumer_offsets-0",
         "__consumer_offsets-1",
@@ -238,13 +240,23 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [("--workers", "0"), ("--groups", "0"), ("--hours", "nan"), ("--hours", "inf")]
+    "option",
+    [
+        ("--workers", "0"),
+        ("--groups", "0"),
+        ("--hours", "0"),
+        ("--hours", "nan"),
+        ("--hours", "inf"),
+        ("--hours", "1e9"),
+    ],
 )
 def test_the_command_refuses_numbers_that_mean_nothing(
     tmp_path: Path, option: tuple[str, str]
 ) -> None:
     result = CliRunner().invoke(command, ["--out", str(tmp_path / "sim"), *option])
-    assert result.exit_code != 0
+    assert result.exit_code == 2
+    assert result.output.startswith("Usage: ")
+    assert f"Invalid value for '{option[0]}'" in result.output
     assert not list(tmp_path.iterdir())
 
 

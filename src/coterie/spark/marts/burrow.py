@@ -1,12 +1,12 @@
 """Burrow's evaluation of consumers, rule by rule, with its names: OK, WARN, ERR, STOP, STALL, REWIND.
 
 Burrow keeps a ring of the last commits of each partition and a ring of the last end offsets, and judges a
-consumer by what is in them, without thresholds. Here the rings are windows over the tables. Two things are
+consumer by what is in them, without thresholds. Here the rings are windows over the tables. Three things are
 different, where Burrow is known to be wrong: commits of transactions that were aborted or are open do not
-count, and neither does what was committed before an offset was removed.
+count, neither does what was committed before an offset was removed, and of commits from before the first end
+offset the lag is not known: where all depends on it, and Burrow would say STALL or WARN, there is no status.
 
-Of commits from before the first end offset the lag is not known. Where all depends on it there is no status,
-nor is there one for groups that have not committed for a week.
+Nor is there one for groups that have not committed for a week.
 
 The rules, in this order, for a partition with more lag than is allowed:
 STOP: nothing was committed for longer than the ring spans, and lag was not zero lately.
