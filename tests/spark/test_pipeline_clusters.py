@@ -165,3 +165,8 @@ def test_a_dead_broker_is_named_and_the_rest_is_kept(spark: SparkSession, tmp_pa
         assert len({row["snapshot_id"] for row in rows_of(store, "errors")}) == 1
         cluster.resume_broker(2)
         assert ingest(spark, store, ClusterOrigin(where)).failures == {}
+        build(spark, store)
+        # The log has those of whom the broker did not tell.
+        told = {row["group_id"] for row in rows_of(store, "groups")}
+        groups = {row["group_id"] for row in rows_of(store, "group_summary")}
+        assert told < groups == {f"idle-{number}" for number in range(4)}
