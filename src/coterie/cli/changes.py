@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -56,7 +57,8 @@ class Change:
         code = missing.report(any_found=bool(plan.groups))
         if self.plan_out is not None:
             plan.save(self.plan_out)
-            note(f"The plan is in {self.plan_out}; --plan {self.plan_out} --execute makes it so.")
+            path = shown(shlex.quote(str(self.plan_out)))
+            note(f"The plan is in {path}; --plan {path} --execute makes it so.")
         if not plan.groups:
             note("There is nothing to change.")
             if self._silent:
@@ -136,9 +138,19 @@ class Change:
             write("\n")
         listings.RESULTS.write(outcomes, self._form(listings.RESULTS))
         if saved:
-            note(f"What was there before is in {undo}; to put it back:")
-            note(f"  coterie groups import {shown(str(undo))} --execute")
+            _tell_how_to_undo(str(undo))
         return _exit_code(outcomes)
+
+
+def _tell_how_to_undo(undo: str) -> None:
+    """The command is for the cluster that was changed, whatever context is the current one by then."""
+    where, secrets = Target.current().spelled()
+    command = shlex.join(["coterie", "groups", "import", undo, "--execute", *where])
+    note(f"What was there before is in {shown(undo)}; to put it back:")
+    note(f"  {shown(command)}")
+    for name in secrets:
+        variable = f"COTERIE_{name.upper().replace('.', '_')}"
+        note(shown(f"  and {name} again, by -X or {variable}; it is a secret, and not shown"))
 
 
 def _exit_code(outcomes: list[Outcome]) -> int:

@@ -43,6 +43,25 @@ class Target:
         """What the options of this command said."""
         return cls(**click.get_current_context().meta.get("coterie.target", {}))
 
+    def spelled(self) -> tuple[list[str], list[str]]:
+        """Options that name the same cluster in another command, and the secrets that are not among them."""
+        from coterie.cli.contexts import is_secret  # noqa: PLC0415 - TOML takes time to load
+
+        named = (
+            ("--context", self.context),
+            ("--command-config", self.file),
+            ("-b", self.bootstrap),
+        )
+        words = [word for option, value in named if value for word in (option, value)]
+        secrets = []
+        for each in self.overrides:
+            name = each.partition("=")[0].strip()
+            if is_secret(name):
+                secrets.append(name)
+            else:
+                words += ["-X", each]
+        return words, secrets
+
     def properties(self) -> dict[str, object]:
         """Settings for AdminClient."""
         environment = _environment()

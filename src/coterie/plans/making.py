@@ -55,7 +55,7 @@ async def plan_delete(
         )
         for each in groups
     )
-    return Plan.of("delete_groups", planned, cluster_id=admin.cluster_id, reason=reason)
+    return Plan.of("delete_groups", planned, cluster_id=await _cluster_id(admin), reason=reason)
 
 
 def _delete_note(group: PlannedGroup, unread: CoterieError | None) -> str:
@@ -81,7 +81,9 @@ async def plan_delete_offsets(
         if found is not None and not offsets:
             note = "it has committed nothing there"
         planned.append(_with(each, offsets or (), note))
-    return Plan.of("delete_offsets", tuple(planned), cluster_id=admin.cluster_id, reason=reason)
+    return Plan.of(
+        "delete_offsets", tuple(planned), cluster_id=await _cluster_id(admin), reason=reason
+    )
 
 
 async def plan_reset(
@@ -107,13 +109,25 @@ async def plan_reset(
         return _with(group, _moves(found), "")
 
     planned = await asyncio.gather(*(one(group) for group in groups))
-    return Plan.of("set_offsets", tuple(planned), cluster_id=admin.cluster_id, reason=reason)
+    return Plan.of(
+        "set_offsets", tuple(planned), cluster_id=await _cluster_id(admin), reason=reason
+    )
 
 
 async def plan_import(
-    admin: AdminClient, saved: SavedOffsets, scope: Scope, *, reason: str = ""
+    admin: AdminClient,
+    saved: SavedOffsets,
+    scope: Scope,
+    *,
+    reason: str = "",
+    any_cluster: bool = False,
 ) -> Plan:
-    """Put saved offsets back, exactly as they were: also those that the log no longer reaches."""
+    """Put saved offsets back, exactly as they were: also those that the log no longer reaches.
+
+    Those of another cluster are refused unless `any_cluster`: the same offset is another record there.
+    """
+    if not any_cluster:
+        await _check_cluster(admin, saved.cluster_id)
     names = [each.group for each in saved.groups]
     described = await admin.describe_groups(names)
     read = await admin.list_offsets(names)
@@ -130,7 +144,25 @@ async def plan_import(
         )
         state, kind = (seen.state, seen.type) if seen is not None else (None, None)
         planned.append(PlannedGroup(group.group, state, kind, offsets=offsets, note=note))
-    return Plan.of("set_offsets", tuple(planned), cluster_id=admin.cluster_id, reason=reason)
+    return Plan.of(
+        "set_offsets", tuple(planned), cluster_id=await _cluster_id(admin), reason=reason
+    )
+
+
+async def _cluster_id(admin: AdminClient) -> str | None:
+    """A client that was asked for named groups only may not have been told it yet."""
+    if admin.cluster_id is None:
+        await admin.brokers()
+    return admin.cluster_id
+
+
+async def _check_cluster(admin: AdminClient, meant: str | None) -> None:
+    here = await _cluster_id(admin)
+    if meant is not None and here is not None and here != meant:
+        raise CoterieError(
+            f"the offsets are those of cluster {meant} and this is {here}; "
+            "--any-cluster takes them all the same"
+        )
 
 
 async def save_offsets_of(
@@ -142,7 +174,7 @@ async def save_offsets_of(
         SavedGroup(each.group_id, saved_offsets(_within(each.offsets, scope)))
         for each in sorted(read, key=lambda each: each.group_id)
     )
-    return SavedOffsets.of(saved, cluster_id=admin.cluster_id), read.errors
+    return SavedOffsets.of(saved, cluster_id=await _cluster_id(admin)), read.errors
 
 
 def saved_offsets(

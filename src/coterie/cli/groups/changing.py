@@ -226,6 +226,7 @@ def clone(source: str | None, target: str | None, topics: tuple[str, ...], chang
     "--group", "only", multiple=True, metavar="GROUP", help="Only this group of the file."
 )
 @click.option("--into", metavar="GROUP", help="The group of a CSV file that names none.")
+@click.option("--any-cluster", is_flag=True, help="Also offsets that another cluster's groups had.")
 @click.option(
     "--topic",
     "topics",
@@ -237,9 +238,11 @@ def clone(source: str | None, target: str | None, topics: tuple[str, ...], chang
 )
 @changing("set_offsets")
 def import_offsets(
+    *,
     file: Path | None,
     only: tuple[str, ...],
     into: str | None,
+    any_cluster: bool,
     topics: tuple[str, ...],
     change: Change,
 ) -> int:
@@ -259,6 +262,7 @@ def import_offsets(
             saved = saved.only(only)
         reason = f"coterie groups import {file}"
         scope = Selection(topics=topics).scope()
-        return await plan_import(admin, saved, scope, reason=reason), Missing()
+        plan = await plan_import(admin, saved, scope, reason=reason, any_cluster=any_cluster)
+        return plan, Missing()
 
     return change.run(make)
