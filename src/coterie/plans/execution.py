@@ -15,7 +15,7 @@ import msgspec
 
 from coterie.client.admin import AdminClient
 from coterie.client.results import Done, GroupChange, PartitionOffset, Result, TopicPartition
-from coterie.errors import CoterieError, GroupIdNotFound
+from coterie.errors import BrokerUnreachable, CoterieError, DeadlineExceeded, GroupIdNotFound
 from coterie.plans.making import NO_UNDO_FOR_SHARE, WITHOUT_MEMBERS, saved_offsets
 from coterie.plans.model import Plan, PlannedGroup
 from coterie.plans.offsets_file import SavedGroup, SavedOffsets
@@ -47,6 +47,12 @@ class _Seen(msgspec.Struct, frozen=True):
     state: GroupState | None = None
     offsets: _Offsets = {}
     trouble: str = ""
+    #: Whether nobody told anything of it.
+    silent: bool = False
+
+
+class _ClusterGone(CoterieError):
+    """No broker answers any more: asking again for the next groups would only take its time again."""
 
 
 class Execution:
@@ -66,13 +72,21 @@ class Execution:
         seen = await self._look(wanted)
         ready, outcomes = self._sort_out(wanted, seen)
         self._save_undo(ready, seen)
-        step(len(outcomes))
+        step(len(wanted) - len(ready))
         for start in range(0, len(ready), _TOGETHER):
             chunk = ready[start : start + _TOGETHER]
-            outcomes += await self._change(chunk, seen)
+            try:
+                outcomes += await self._change(chunk, seen)
+            except _ClusterGone as gone:
+                rest = ready[start:]
+                outcomes += [Outcome(each.group, "failed", str(gone)) for each in rest]
+                step(len(rest))
+                break
             step(len(chunk))
         order = {each.group: number for number, each in enumerate(wanted)}
-        return sorted(outcomes, key=lambda each: order[each.group])
+        return sorted(
+            outcomes, key=lambda each: (order[each.group], each.topic or "", each.partition or 0)
+        )
 
     async def _check_cluster(self) -> None:
         await self._admin.brokers()
@@ -102,7 +116,8 @@ class Execution:
                 trouble = NO_UNDO_FOR_SHARE
             state = None if seen is None else seen.state
             offsets = read.items[name].offsets if name in read.items else {}
-            found[name] = _Seen(state, offsets, trouble)
+            silent = isinstance(described.errors.get(name), BrokerUnreachable | DeadlineExceeded)
+            found[name] = _Seen(state, offsets, trouble, silent)
         return found
 
     def _sort_out(
@@ -113,7 +128,7 @@ class Execution:
         for group in groups:
             now = seen[group.group]
             if not self._work(group) and self._plan.action != "delete_groups":
-                others.append(self._nothing_to_do(group))
+                others += self._nothing_to_do(group)
             elif obstacle := self._obstacle(group, now):
                 result: Literal["failed", "refused"] = "failed" if now.trouble else "refused"
                 others.append(Outcome(group.group, result, obstacle))
@@ -138,11 +153,34 @@ class Execution:
             if each.current is not None
         }
 
-    def _nothing_to_do(self, group: PlannedGroup) -> Outcome:
-        notes = [each.note for each in group.offsets or () if each.target is None and each.note]
-        if self._plan.action == "set_offsets" and group.offsets and not notes:
-            return Outcome(group.group, "unchanged", "it is where the plan wants it")
-        return Outcome(group.group, "refused", group.note or "; ".join(notes) or "nothing to do")
+    def _nothing_to_do(self, group: PlannedGroup) -> list[Outcome]:
+        """One line for the group, unless its partitions stay for different reasons."""
+        lines = self._left_alone(group)
+        results = {each.result for each in lines}
+        if len(results) > 1:
+            return lines
+        if "unchanged" in results:
+            return [Outcome(group.group, "unchanged", lines[0].detail)]
+        reasons = "; ".join(dict.fromkeys(each.detail for each in lines))
+        return [Outcome(group.group, "refused", group.note or reasons or "nothing to do")]
+
+    def _left_alone(self, group: PlannedGroup) -> list[Outcome]:
+        """Partitions that are in the plan and are not to be changed."""
+        work = self._work(group)
+        outcomes = []
+        for each in group.offsets or ():
+            if TopicPartition(each.topic, each.partition) in work:
+                continue
+            result: Literal["unchanged", "refused"] = "refused"
+            if self._plan.action == "delete_offsets":
+                detail = "nothing is committed there"
+            elif each.target is None:
+                detail = each.note or "the plan has no offset for it"
+            else:
+                result, detail = "unchanged", "it is where the plan wants it"
+            place = (each.topic, each.partition, each.current, each.current)
+            outcomes.append(Outcome(group.group, result, detail, *place))
+        return outcomes
 
     def _obstacle(self, group: PlannedGroup, now: _Seen) -> str:
         if now.trouble:
@@ -185,6 +223,8 @@ class Execution:
 
     async def _change(self, chunk: list[PlannedGroup], before: dict[str, _Seen]) -> list[Outcome]:
         seen = await self._look(chunk)
+        if all(each.silent for each in seen.values()):
+            await self._check_any_broker()
         ready, outcomes = self._sort_out(chunk, seen)
         for group in list(ready):
             if seen[group.group].offsets != before[group.group].offsets:
@@ -204,7 +244,15 @@ class Execution:
         for group in ready:
             now = seen[group.group].offsets
             outcomes += _partitions(group.group, work[group.group], now, changed, keeps=keeps)
+            outcomes += self._left_alone(group)
         return outcomes
+
+    async def _check_any_broker(self) -> None:
+        """One coordinator may be away, and others have the next groups; or the cluster is."""
+        try:
+            await self._admin.brokers()
+        except (BrokerUnreachable, DeadlineExceeded) as error:
+            raise _ClusterGone(str(error)) from None
 
 
 def _deleted(group: PlannedGroup, done: Result[str, Done]) -> Outcome:

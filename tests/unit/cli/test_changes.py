@@ -228,6 +228,23 @@ def test_reset_of_one_partition_and_its_undo(
     assert offsets(tool, "one-partition") == {0: 42, 1: 42}
 
 
+def test_reset_tells_of_partitions_that_it_leaves_alone(
+    cluster: EmbeddedCluster, tool: Tool
+) -> None:
+    cluster.scene("empty_group", "half", offset=42)
+    gone = tool("groups", "delete-offsets", "half", "--topic", "orders:1", "--execute")
+    assert gone.returncode == 0, gone.stderr
+    shift = ("groups", "reset", "half", "--topic", "orders", "--shift-by", "-2", "-e", "-o", "json")
+    done = tool(*shift)
+    assert done.returncode == 3
+    assert [(row["partition"], row["result"]) for row in json.loads(done.stdout)] == [
+        (0, "done"),
+        (1, "refused"),
+    ]
+    assert "there is no committed offset to shift" in done.stdout
+    assert offsets(tool, "half") == {0: 40}
+
+
 def test_reset_makes_a_group_that_was_not_there(tool: Tool) -> None:
     done = tool("groups", "reset", "newcomer", "--topic", "orders", "--to", "latest", "--execute")
     assert done.returncode == 0, done.stderr
