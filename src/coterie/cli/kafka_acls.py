@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from coterie.cli.buffering import buffer_stdout
 from coterie.client.admin import AdminClient
 from coterie.client.settings import ClientSettings, read_properties
 from coterie.errors import CoterieError
@@ -254,6 +255,7 @@ def _lines(entries: Iterable[_Entry]) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the tool; 1 for every failure, as Kafka's."""
+    buffer_stdout()
     try:
         command.main(args=arguments, prog_name="kafka-acls", standalone_mode=False)
         code = 0

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 import coterie
+from coterie.cli.buffering import buffer_stdout
 from coterie.cli.late import LateGroup
 from coterie.cli.options import connected
 from coterie.cli.terminal import NobodyReads, flush, note, shown
@@ -71,6 +72,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     Exit codes: 0 all done, 1 failed, 2 wrong usage, 3 partial, 130 interrupted, 141 nobody reads the output.
     """
+    buffer_stdout()
     sys.exit(run(arguments))
 
 

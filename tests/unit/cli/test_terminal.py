@@ -199,10 +199,13 @@ def test_what_takes_long_shows_progress_on_a_terminal(tmp_path: Path) -> None:
 # -- pipes ------------------------------------------------------------------------------------------------
 
 
-def shell(world: EmbeddedCluster, home: Path, line: str) -> subprocess.CompletedProcess[str]:
+def shell(
+    world: EmbeddedCluster, home: Path, line: str, **more: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["bash", "-o", "pipefail", "-c", line.replace("coterie", COTERIE)],
-        env=environment(home, COTERIE_BOOTSTRAP_SERVERS=world.bootstrap_servers),
+        env=environment(home, COTERIE_BOOTSTRAP_SERVERS=world.bootstrap_servers, **more),
+        cwd=home,
         capture_output=True,
         text=True,
         check=False,
@@ -240,6 +243,26 @@ def test_closed_and_full_outputs_are_told(world: EmbeddedCluster, tmp_path: Path
     assert full.stderr == "Error: standard output cannot be written: No space left on device\n"
     silent = shell(world, tmp_path, "coterie groups list nobody 2>&-")
     assert silent.returncode == 1
+
+
+def test_unbuffered_output_is_whole_or_told(tmp_path: Path) -> None:
+    """PYTHONUNBUFFERED=1, as in many images: Python takes what a pipe or a disk took for all of it."""
+    with EmbeddedCluster() as cluster:
+        cluster.create_topic("orders", partitions=200)
+        for number in range(10):
+            cluster.scene("empty_group", f"group-{number}", topic="orders")
+
+        def run(line: str) -> subprocess.CompletedProcess[str]:
+            return shell(cluster, tmp_path, line, PYTHONUNBUFFERED="1")
+
+        whole = run("coterie groups export > whole.json")
+        assert (whole.returncode, whole.stderr) == (0, "")
+        assert (tmp_path / "whole.json").stat().st_size > 200_000  # more than a pipe takes at once
+        early = run("coterie groups export | head -c 100")
+        assert (early.returncode, early.stderr, len(early.stdout)) == (141, "", 100)
+        full = run("ulimit -f 100; coterie groups export > part.json")
+        assert full.returncode == 1
+        assert full.stderr == "Error: standard output cannot be written: File too large\n"
 
 
 # -- completion -------------------------------------------------------------------------------------------

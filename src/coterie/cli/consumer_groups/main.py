@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from coterie.cli.buffering import buffer_stdout
 from coterie.cli.consumer_groups.checks import DESCRIPTION, Usage, check, check_one_action
 from coterie.cli.consumer_groups.java import Throwable, runtime
 from coterie.cli.consumer_groups.options import Options, parse
@@ -27,6 +28,7 @@ KAFKA_VERSION: Final = "4.3.0"
 
 _DONE, _FAILED, _WRONG_USAGE, _PARTLY = 0, 1, 2, 3
 _INTERRUPTED: Final = 130
+_NOBODY_READS: Final = 141  # as a shell reports SIGPIPE
 _DEFAULT_TIMEOUT_MS: Final = 30_000
 
 
@@ -34,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point of the script, whose process has nothing else to do."""
     # It lives too short to look for garbage, and what it holds is gone with it: no need to tidy up.
     gc.disable()
+    buffer_stdout()
     os._exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -41,11 +44,14 @@ def run(arguments: Sequence[str]) -> int:
     """Run the tool; returns its exit code."""
     out = Output()
     try:
-        return _run([_as_java_reads(each) for each in arguments], out)
+        code, strict = _run([_as_java_reads(each) for each in arguments], out)
     except KeyboardInterrupt:
         return _INTERRUPTED
     finally:
         out.close()
+    if strict and code == _DONE and out.lost:
+        return _NOBODY_READS if out.nobody_reads else _FAILED
+    return code
 
 
 def _as_java_reads(argument: str) -> str:
@@ -53,28 +59,29 @@ def _as_java_reads(argument: str) -> str:
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _run(arguments: list[str], out: Output) -> int:
+def _run(arguments: list[str], out: Output) -> tuple[int, bool]:
+    """The exit code, and whether it has to be honest."""
     strict = os.environ.get("COTERIE_STRICT_EXIT") == "1"
     try:
         options = parse(arguments)
         strict = strict or options.has("strict-exit")
         if not arguments or options.has("help"):
             _print_usage(out, DESCRIPTION)
-            return _DONE if strict else _FAILED
+            return (_DONE if strict else _FAILED), strict
         if options.has("version"):
             out.line(KAFKA_VERSION)
-            return _DONE
+            return _DONE, strict
         warning = check(options)
         if warning is not None:
             out.note(warning)
         check_one_action(options)
     except Usage as error:
-        return _wrong_usage(out, str(error), strict=strict)
+        return _wrong_usage(out, str(error), strict=strict), strict
     except Throwable as error:
         for index, line in enumerate(error.lines()):
             out.note(line if index else f'Exception in thread "main" {line}')
-        return _WRONG_USAGE if strict else _FAILED
-    return _act(options, out, strict=strict)
+        return (_WRONG_USAGE if strict else _FAILED), strict
+    return _act(options, out, strict=strict), strict
 
 
 def _wrong_usage(out: Output, message: str, *, strict: bool) -> int:

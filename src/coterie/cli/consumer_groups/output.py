@@ -52,6 +52,16 @@ class Output:
         """Whether nobody reads what goes to stdout any more."""
         return self._out.broken
 
+    @property
+    def lost(self) -> bool:
+        """Whether something of what was written to stdout did not arrive."""
+        return self._out.lost
+
+    @property
+    def nobody_reads(self) -> bool:
+        """Whether that is because the pipe behind stdout was closed."""
+        return self._out.nobody_reads
+
     def name(self, text: str) -> str:
         """A name from a broker, as it may be shown on stdout."""
         return visible(text) if self._out.terminal else text
@@ -104,6 +114,8 @@ class _Stream:
         self._waiting: list[str] = []
         self._size = 0
         self.broken = file is None
+        self.lost = False
+        self.nobody_reads = False
         self.terminal = file is not None and file.isatty()
         self.place = _place(file)
         if file is not None and hasattr(file, "reconfigure"):
@@ -112,6 +124,7 @@ class _Stream:
 
     def write(self, text: str) -> None:
         if self.broken:
+            self.lost = True
             return
         self._waiting.append(text)
         self._size += len(text)
@@ -125,8 +138,9 @@ class _Stream:
         try:
             self._file.write(text)
             self._file.flush()
-        except (OSError, ValueError):
-            self.broken = True
+        except (OSError, ValueError) as error:
+            self.broken = self.lost = True
+            self.nobody_reads = isinstance(error, BrokenPipeError)
 
     def close(self) -> None:
         self.flush()

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -126,6 +127,40 @@ def test_nobody_reads_at_all(cluster: EmbeddedCluster) -> None:
     with AdminClient.connect(bootstrap_servers=cluster.bootstrap_servers) as admin:
         # What was asked for was done, though nobody could be told.
         assert "group-09996" in admin.describe_groups(["group-09996"]).errors
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("line", "strict"),
+    [
+        ('"$@" >/dev/full', 1),
+        ('"$@" >&-', 1),
+        ('ulimit -f 100; "$@" >part', 1),
+        ('set -o pipefail; "$@" | head -c 1', 141),
+        ('"$@" >/dev/null', 0),
+    ],
+)
+def test_lost_output_is_a_failure_only_for_strict_codes(
+    cluster: EmbeddedCluster, tmp_path: Path, line: str, strict: int, unbuffered: str
+) -> None:
+    tool = [*PROGRAM, "--bootstrap-server", cluster.bootstrap_servers, "--list"]
+    for arguments, code in (([], 0), (["--strict-exit"], strict)):
+        run = subprocess.run(
+            ["bash", "-c", line, "-", *tool, *arguments],
+            check=False,
+            capture_output=True,
+            timeout=60,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+        assert (run.returncode, run.stderr) == (code, b"")
+
+
+def test_an_honest_code_stays_if_its_output_is_lost(cluster: EmbeddedCluster) -> None:
+    server = ["--bootstrap-server", cluster.bootstrap_servers, "--strict-exit"]
+    groups = ["--delete", "--group", "group-09994", "--group", "missing"]
+    command = ["bash", "-c", '"$@" >/dev/full', "-", *PROGRAM, *server, *groups]
+    assert subprocess.run(command, check=False, timeout=60).returncode == 3
 
 
 @pytest.mark.parametrize("language", ["C", "C.UTF-8", "POSIX"])
