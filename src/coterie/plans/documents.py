@@ -25,11 +25,10 @@ def document_bytes(document: msgspec.Struct) -> bytes:
 
 
 def save_bytes(path: Path, content: bytes, *, private: bool = False) -> None:
-    from coterie.storage.files import OsFileSystem  # noqa: PLC0415 - only those who write need it
-    from coterie.storage.small_files import save_file  # noqa: PLC0415
+    from coterie.storage.small_files import save_among_others  # noqa: PLC0415 - only to write
 
     try:
-        save_file(OsFileSystem(), path, content, private=private)
+        save_among_others(path, content, private=private)
     except OSError as error:
         raise CoterieError(f"{path} cannot be written: {error.strerror}") from None
 

@@ -99,6 +99,11 @@ class OsFileSystem:
                 raise
         return _OsFile(descriptor)
 
+    def create(self, path: Path, *, private: bool = False) -> File:
+        """A new file; one that is there already, be it a link, is an error."""
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL
+        return _OsFile(os.open(path, flags, _PRIVATE_MODE if private else _FILE_MODE))
+
     def exists(self, path: Path) -> bool:
         return path.exists()
 

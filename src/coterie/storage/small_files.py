@@ -1,17 +1,20 @@
 """Small files that are replaced as a whole: settings, and Kafka's offset checkpoints.
 
 What this is: write beside, sync, rename over, sync the directory; and the text format of Kafka's
-OffsetCheckpointFile. Called by coterie.storage.data_directory and group_commit.
+OffsetCheckpointFile. Called by coterie.storage.data_directory and group_commit; save_among_others by
+coterie.plans.documents.
 """
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
 from coterie.storage.crash_points import crash_point, write_with_crash_point
 from coterie.storage.errors import StorageDamaged
-from coterie.storage.files import FileSystem
+from coterie.storage.files import File, FileSystem, OsFileSystem
 from coterie.storage.partition_log import TopicPartition
 
 __all__ = [
@@ -21,6 +24,7 @@ __all__ = [
     "load_file",
     "load_offsets",
     "remove_file",
+    "save_among_others",
     "save_file",
     "save_offsets",
 ]
@@ -36,6 +40,30 @@ def save_file(fs: FileSystem, path: Path, content: bytes, *, private: bool = Fal
     """Replace a file, atomically and durably; a private one is its owner's alone."""
     beside = path.with_name(path.name + NEW_SUFFIX)
     file = fs.open(beside, create=True, private=private)
+    _fill(file, content)
+    fs.rename(beside, path)
+    fs.sync_directory(path.parent)
+    crash_point("file.after_rename")
+
+
+def save_among_others(path: Path, content: bytes, *, private: bool = False) -> None:
+    """As `save_file`, in a directory that is not ours: no other file is touched, no part is left."""
+    fs = OsFileSystem()
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(8)}{NEW_SUFFIX}")
+    file = fs.create(beside, private=private)
+    try:
+        _fill(file, content)
+        fs.rename(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fs.unlink(beside)
+        raise
+    fs.sync_directory(path.parent)
+    crash_point("file.after_rename")
+
+
+def _fill(file: File, content: bytes) -> None:
+    """All that is to be done before the file gets its name."""
     try:
         file.truncate(0)
         write_with_crash_point("file.mid_write", file, content, 0)
@@ -43,9 +71,6 @@ def save_file(fs: FileSystem, path: Path, content: bytes, *, private: bool = Fal
     finally:
         file.close()
     crash_point("file.before_rename")
-    fs.rename(beside, path)
-    fs.sync_directory(path.parent)
-    crash_point("file.after_rename")
 
 
 def load_file(fs: FileSystem, path: Path, *, private: bool = False) -> bytes | None:
