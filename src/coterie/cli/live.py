@@ -33,6 +33,10 @@ _ESCAPE: Final = "\x1b"
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 #: Lines that are not rows: title, gap, header, gap, help.
 _AROUND: Final = 6
+#: Spaces between two columns.
+_GAP: Final = 2
+#: Columns that may be long; the others are numbers and words of ours.
+_NAMES: Final = frozenset({"group", "topic", "client_id"})
 
 
 class Rounds(Protocol):
@@ -113,27 +117,49 @@ class Screen:
         order = (("-" if self._down else "") + self._sort,) if self._chosen else ()
         return self._listing.sorted(passing, Format(sort=order))
 
-    def render(self, height: int, *, unicode: bool) -> Group:
+    def render(self, height: int, width: int, *, unicode: bool) -> Group:
         """All that is on the screen."""
         rows = self.visible()
         room = max(1, height - _AROUND)
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
         arrow = ("↓" if self._down else "↑") if unicode else ("v" if self._down else "^")
-        for column in self._columns:
-            mark = arrow if self._chosen and column.name == self._sort else ""
+        marks = [arrow if self._chosen and c.name == self._sort else "" for c in self._columns]
+        headers = [Text(c.header + mark) for c, mark in zip(self._columns, marks, strict=True)]
+        cells = [[self._text(c, c.get(row)) for c in self._columns] for row in rows[:room]]
+        most = self._name_widths([headers, *cells], width)
+        for column, header in zip(self._columns, headers, strict=True):
             numeric = column.kind in ("integer", "number")
             table.add_column(
-                Text(column.header + mark),
+                header,
                 justify="right" if numeric else "left",
                 no_wrap=True,
                 overflow="ellipsis" if unicode else "crop",
+                min_width=header.cell_len,
+                max_width=most.get(column.name),
             )
-        for row in rows[:room]:
-            table.add_row(*(self._text(column, column.get(row)) for column in self._columns))
+        for line in cells:
+            table.add_row(*line)
         more = f"and {len(rows) - room} more" if len(rows) > room else ""
         title = Text(shown(self._title), style="dim", no_wrap=True)
         status = Text(self._status(), style="dim", no_wrap=True)
         return Group(title, Text(""), table, Text(more), status)
+
+    def _name_widths(self, lines: list[list[Text]], width: int) -> dict[str, int]:
+        """How wide names may be: they share what the others leave. A number that is cut is another one."""
+        widths = {
+            column.name: max(line[at].cell_len for line in lines)
+            for at, column in enumerate(self._columns)
+        }
+        names = sorted((each for each in widths if each in _NAMES), key=widths.__getitem__)
+        others = sum(widths[each] for each in widths if each not in _NAMES)
+        left = width - others - _GAP * (len(widths) - 1)
+        least = {column.name: lines[0][at].cell_len for at, column in enumerate(self._columns)}
+        found = {}
+        for number, name in enumerate(names):
+            share = left // (len(names) - number)
+            found[name] = max(least[name], min(widths[name], share))
+            left -= found[name]
+        return found
 
     def _text(self, column: Any, value: Any) -> Text:
         return Text(cell(value), style=(column.style(value) if column.style else None) or "")
@@ -159,7 +185,8 @@ async def draw(screen: Screen, sample: Sample, rounds: Rounds) -> int:
     ):
 
         def show() -> None:
-            live.update(screen.render(console.size.height, unicode=unicode), refresh=True)
+            size = console.size
+            live.update(screen.render(size.height, size.width, unicode=unicode), refresh=True)
 
         done = 0
         while not screen.ended and done != rounds.count:

@@ -110,6 +110,20 @@ def test_watch_sorts_filters_pauses_and_quits(world: EmbeddedCluster, tmp_path: 
     assert "\x1b[?25h" in screen.raw  # the cursor is back
 
 
+def test_watch_shortens_names_and_nothing_else(tmp_path: Path) -> None:
+    with EmbeddedCluster() as cluster:
+        cluster.create_topic("orders")
+        cluster.scene("lagging_group", "behind", topic="orders", lag=123_456)
+        cluster.scene("empty_group", "long-" * 40, topic="orders")
+        with terminal(cluster, tmp_path, "groups", "watch", "--interval", "100ms") as screen:
+            text = screen.until(lambda text: "0.0" in text)
+            screen.process.send("q")
+            assert screen.end() == 0
+    assert re.search(r"GROUP +STATE +MEMBERS +LAG +RATE +PRODUCED", text)
+    assert re.search(r"behind +Empty +0 +123456 +0\.0 +0\.0", text)
+    assert re.search(r"long-long-[-long]+… +Empty +0 +\d+ +0\.0 +0\.0", text)
+
+
 def test_watch_of_one_group_shows_its_partitions_and_their_rates(
     world: EmbeddedCluster, tmp_path: Path
 ) -> None:
