@@ -10,7 +10,7 @@ import resource
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -22,6 +22,8 @@ from coterie.server.config import ServerConfig
 from coterie.storage.data_directory import repair as repair_directory
 
 __all__ = ["command"]
+
+_LAST_PORT: Final = 65535
 
 
 @click.command("server")
@@ -87,6 +89,7 @@ def command(
     """
     if memory and data_dir is not None:
         raise click.UsageError("--memory and --data-dir exclude each other")
+    _check_ports(port, brokers)
     _log(log_format)
     root = None if memory else data_dir or state_directory("cluster")
     if repair:
@@ -102,6 +105,18 @@ def command(
         brokers=brokers, root=root, config=config, host=host, ports=ports, users=people
     )
     sys.exit(asyncio.run(_serve(cluster, root, once_ready)))
+
+
+def _check_ports(port: int, brokers: int) -> None:
+    """The first broker has the port, the others those behind it."""
+    if not 0 <= port <= _LAST_PORT:
+        raise click.UsageError(f"--port is 1 to {_LAST_PORT}, or 0 for any, and not {port}")
+    last = port + brokers - 1
+    if port and last > _LAST_PORT:
+        raise click.UsageError(
+            f"{brokers} brokers from --port {port} on would need ports up to {last}, "
+            f"and {_LAST_PORT} is the last"
+        )
 
 
 async def _serve(cluster: Cluster, root: Path | None, once_ready: Path | None) -> int:

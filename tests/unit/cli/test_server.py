@@ -56,6 +56,13 @@ def test_settings_come_from_a_file_and_the_command_line_wins(tmp_path: Path) -> 
         (["--memory", "--set", "nonsense"], 1, "is not NAME=VALUE"),
         (["--memory", "--config", "no-such-file"], 1, "no-such-file cannot be read"),
         (["--memory", "--brokers", "0"], 1, "at least one broker"),
+        (["--memory", "--port", "99999"], 2, "--port is 1 to 65535, or 0 for any, and not 99999\n"),
+        (["--memory", "--port", "-5"], 2, "--port is 1 to 65535, or 0 for any, and not -5\n"),
+        (
+            ["--memory", "--brokers", "3", "--port", "65534"],
+            2,
+            "3 brokers from --port 65534 on would need ports up to 65536, and 65535 is the last",
+        ),
         (["--memory", "--repair"], 2, "--repair needs a data directory"),
     ],
 )
