@@ -15,7 +15,18 @@ import msgspec
 from coterie.errors import CoterieError
 from coterie.plans.documents import decode_document, save_document
 
-__all__ = ["ACTIONS", "Action", "Moment", "Plan", "PlannedGroup", "PlannedOffset", "load_plan"]
+__all__ = [
+    "ACTIONS",
+    "Action",
+    "LeaderEpoch",
+    "Moment",
+    "Offset",
+    "PartitionNumber",
+    "Plan",
+    "PlannedGroup",
+    "PlannedOffset",
+    "load_plan",
+]
 
 Action = Literal["delete_groups", "set_offsets", "delete_offsets"]
 
@@ -28,19 +39,22 @@ ACTIONS: Final[dict[Action, str]] = {
 
 #: A time with its zone; written in UTC.
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-_Natural = Annotated[int, msgspec.Meta(ge=0)]
+#: As wide as the protocol's fields are.
+PartitionNumber = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Offset = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+LeaderEpoch = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
 
 
 class PlannedOffset(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One partition: the offset that the group has there now and, for set_offsets, the one it gets."""
 
     topic: str
-    partition: _Natural
+    partition: PartitionNumber
     #: What is committed; null if nothing is.
-    current: _Natural | None
+    current: Offset | None
     #: What is to be committed; null if this partition is left alone, and `note` says why.
-    target: _Natural | None = None
-    leader_epoch: int | None = None
+    target: Offset | None = None
+    leader_epoch: LeaderEpoch | None = None
     metadata: str = ""
     note: str = ""
 

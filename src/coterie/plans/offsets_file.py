@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,21 +24,24 @@ from coterie.plans.documents import (
     save_bytes,
     save_document,
 )
-from coterie.plans.model import Moment
+from coterie.plans.model import LeaderEpoch, Moment, Offset, PartitionNumber
 
 __all__ = ["SavedGroup", "SavedOffset", "SavedOffsets", "load_offsets", "to_csv", "to_json"]
 
 _WITH_GROUP = 4
 _WITHOUT_GROUP = 3
+_DIGITS = re.compile("[0-9]+")
+#: Python refuses to read numbers of some thousand digits; an offset has 19 at most.
+_LONG = 100
 
 
 class SavedOffset(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One committed offset."""
 
     topic: str
-    partition: int
-    offset: int
-    leader_epoch: int | None = None
+    partition: PartitionNumber
+    offset: Offset
+    leader_epoch: LeaderEpoch | None = None
     metadata: str = ""
 
 
@@ -123,11 +127,18 @@ def _csv_rows(path: Path, group: str | None) -> Iterator[tuple[str, SavedOffset]
         if not row:
             continue
         name = row[0] if len(row) == _WITH_GROUP else group
-        if len(row) not in (_WITH_GROUP, _WITHOUT_GROUP) or not row[-1].isdigit():
+        if len(row) not in (_WITH_GROUP, _WITHOUT_GROUP) or not _DIGITS.fullmatch(row[-1]):
             raise CoterieError(f"{path}, line {number}: this is not group,topic,partition,offset")
         if name is None:
             raise CoterieError(f"{path}, line {number} names no group; say which one it is for")
         topic, partition, offset = row[-3:]
-        if not partition.isdigit():
+        if not _fits(partition, 2**31):
             raise CoterieError(f"{path}, line {number}: {partition!r} is not a partition")
+        if not _fits(offset, 2**63):
+            raise CoterieError(f"{path}, line {number}: the offset is above {2**63 - 1}")
         yield name, SavedOffset(topic, int(partition), int(offset))
+
+
+def _fits(text: str, limit: int) -> bool:
+    """Whether it is a number below the limit."""
+    return _DIGITS.fullmatch(text) is not None and len(text) < _LONG and int(text) < limit

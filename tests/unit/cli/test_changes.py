@@ -296,6 +296,62 @@ def test_import_of_kafkas_csv_without_groups(tool: Tool, tmp_path: Path) -> None
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("g,orders,0,9223372036854775808\n", "line 1: the offset is above 9223372036854775807\n"),
+        (f"g,orders,0,{'9' * 5000}\n", "line 1: the offset is above 9223372036854775807\n"),
+        ("g,orders,0,1\ng,orders,0,-1\n", "line 2: this is not group,topic,partition,offset"),
+        ("g,orders,0,\u00b2\n", "line 1: this is not group,topic,partition,offset"),
+        ("g,orders,2147483648,1\n", "line 1: '2147483648' is not a partition"),
+        ("g,orders,\u00b2,1\n", "line 1: '\\xb2' is not a partition"),
+    ],
+)
+def test_offsets_that_cannot_be_are_refused_in_csv(
+    text: str, says: str, tool: Tool, tmp_path: Path
+) -> None:
+    file = tmp_path / "offsets.csv"
+    file.write_text(text, encoding="utf-8")
+    done = tool("groups", "import", str(file), "--execute")
+    assert done.returncode == 1
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"offset": 2**63}, "<= 9223372036854775807 - at `$.groups[0].offsets[0].offset`"),
+        ({"offset": 10**30}, "at `$.groups[0].offsets[0].offset`"),
+        ({"offset": -1}, ">= 0 - at `$.groups[0].offsets[0].offset`"),
+        ({"partition": 2**31}, "<= 2147483647 - at `$.groups[0].offsets[0].partition`"),
+        ({"leader_epoch": 2**31}, "at `$.groups[0].offsets[0].leader_epoch`"),
+    ],
+)
+def test_offsets_that_cannot_be_are_refused_in_json(
+    change: dict[str, int], says: str, tool: Tool, tmp_path: Path
+) -> None:
+    file = tmp_path / "offsets.json"
+    offset = {"topic": "orders", "partition": 0, "offset": 1} | change
+    moment = "2026-01-31T12:00:00Z"
+    document = {"created_at": moment, "groups": [{"group": "g", "offsets": [offset]}]}
+    file.write_text(json.dumps(document))
+    done = tool("groups", "import", str(file), "--execute")
+    assert done.returncode == 1
+    assert "is not a file of offsets: " in done.stderr
+    assert says in done.stderr
+    planned = {"current": None, "target": offset.pop("offset"), **offset}
+    plan = {
+        "action": "set_offsets",
+        "created_at": moment,
+        "groups": [{"group": "g", "offsets": [planned]}],
+    }
+    file.write_text(json.dumps(plan))
+    done = tool("groups", "import", "--plan", str(file), "--execute")
+    assert done.returncode == 1
+    assert "is not a plan: " in done.stderr
+
+
 def test_kill_9_behind_the_undo_file_loses_nothing(
     cluster: EmbeddedCluster, tool: Tool, tmp_path: Path
 ) -> None:
