@@ -30,6 +30,7 @@ _ODD_NAMES: Final = {
     "TOPIC_AUTHORIZATION_FAILED": "TopicAuthorization",
     "TOPIC_ALREADY_EXISTS": "TopicExists",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "TransactionalIdAuthorization",
+    "UNKNOWN_SERVER_ERROR": "UnknownServer",
 }
 
 

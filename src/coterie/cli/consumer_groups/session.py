@@ -52,6 +52,8 @@ _HIGHEST_PORT: Final = 65535
 NO_NODE: Final = "Timed out waiting for a node assignment. Call: "
 #: The groups of this tool: those of consumers, and those that only commit offsets.
 _CONSUMER_PROTOCOLS: Final = ("", "consumer")
+#: What Kafka's client asks again for, when it lists groups, until its time is up.
+_UNTIL_TIMEOUT: Final = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE")
 
 
 def create_admin(bootstrap: str, properties: Mapping[str, str]) -> AdminClient:
@@ -199,8 +201,7 @@ class Session:
             raise execution(self.translate(error)) from None
         for failure in result.broker_errors:
             node = Node(failure.node_id, *_split(failure.address))
-            text = f"Error listing groups on {_java_node(node)}: {failure.cause}"
-            raise execution(timeout(text))
+            raise execution(_listing_failed(node, failure.cause))
         for trouble in result.errors.values():
             raise execution(self.translate(trouble))
         return sorted(result.items.values(), key=lambda group: group.group_id)
@@ -275,6 +276,15 @@ def _refused(text: str) -> str:
     """The broker's words, if it had any, out of our sentence."""
     _, found, words = text.partition("Authentication failed")
     return f"{found}{words.partition(';')[0]}" if found else text
+
+
+def _listing_failed(node: Node, cause: str) -> Throwable:
+    """A broker without a list. An error code has its own class, and no words but these; the rest is time."""
+    text = f"Error listing groups on {_java_node(node)}"
+    name = cause.rpartition(" (")[2].removesuffix(")")
+    if name not in ErrorCode.__members__ or name in _UNTIL_TIMEOUT:
+        return timeout(f"{text}: {cause}")
+    return api_exception(name, text)
 
 
 def _java_node(node: Node) -> str:

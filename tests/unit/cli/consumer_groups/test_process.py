@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from coterie.client import AdminClient, TopicPartition
+from coterie.error_codes import ErrorCode
 from coterie.testing import EmbeddedCluster
 from tests.kit.cli_replay import our_tool
 
@@ -91,6 +92,31 @@ def test_the_process_ends_with_that_code(cluster: EmbeddedCluster) -> None:
     assert missing.stderr.startswith(b"java.util.concurrent.ExecutionException: org.apache.")
     assert b"Traceback" not in missing.stderr
     assert tool(cluster, "--list", "--group", "g").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "thrown", "words"),
+    [
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "ClusterAuthorizationException", ""),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, "UnknownServerException", ""),
+        (ErrorCode.INVALID_REQUEST, "InvalidRequestException", ""),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, "TimeoutException", ": "),
+    ],
+)
+def test_a_broker_that_cannot_list_is_told_as_java_does(
+    code: ErrorCode, thrown: str, words: str
+) -> None:
+    """The lines are those that Kafka's tool prints for the same answers, but for its reason of a timeout."""
+    with EmbeddedCluster(1) as cluster:
+        cluster.inject("ListGroups", error_code=code, times=None)
+        where = cluster.bootstrap_servers
+        said = our_tool(["--bootstrap-server", where, "--list", "--timeout", "1000"])
+    text = f"{thrown}: Error listing groups on {where} (id: 1 rack: null isFenced: false){words}"
+    last = said.stderr.splitlines()[-1]
+    assert last.startswith(f"Caused by: org.apache.kafka.common.errors.{text}")
+    assert said.exit == 0
+    if not words:
+        assert last.endswith("isFenced: false)")
 
 
 def test_partly_done_has_a_code_of_its_own(cluster: EmbeddedCluster) -> None:
