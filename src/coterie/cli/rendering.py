@@ -18,6 +18,8 @@ _Columns = Sequence[Column[T]]
 
 _GAP: Final = "  "
 _UNKNOWN: Final = "-"
+#: What a spreadsheet takes for the start of a formula (OWASP's list, without what is escaped anyway).
+_FORMULA: Final = ("=", "+", "-", "@")
 
 
 def render(columns: _Columns[T], items: list[T], form: Format) -> Iterator[str]:
@@ -115,8 +117,13 @@ def _csv_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
-        return ",".join(shown(str(each)) for each in value)
-    return shown(str(value)) if isinstance(value, str) else str(value)
+        return _no_formula(",".join(shown(str(each)) for each in value))
+    return _no_formula(shown(str(value))) if isinstance(value, str) else str(value)
+
+
+def _no_formula(text: str) -> str:
+    """A spreadsheet would run it; the apostrophe makes it text, here as in `coterie pipeline sql -o csv`."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def plain(columns: _Columns[T], item: T) -> dict[str, Any]:

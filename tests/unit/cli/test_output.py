@@ -141,6 +141,21 @@ def test_hostile_names_are_exact_in_json_and_harmless_everywhere(tool: Tool) -> 
     assert len(list(csv.reader(io.StringIO(text)))) == 2
 
 
+@pytest.mark.parametrize("start", ["=", "+", "-", "@"])
+def test_csv_is_no_formula(start: str, world: EmbeddedCluster, tool: Tool) -> None:
+    name = f"{start}cmd()"
+    world.scene("empty_group", name, topic="payments")
+    try:
+        text = tool("groups", "list", "-o", "csv", "--columns", "group,members", "--", name).stdout
+        assert list(csv.reader(io.StringIO(text))) == [["group", "members"], [f"'{name}", "0"]]
+        exported = tool("groups", "export", "--as", "csv", "--", name).stdout
+        assert exported.startswith(
+            f"{name},payments,0,"
+        )  # it is for `import`, not for a spreadsheet
+    finally:
+        assert tool("groups", "delete", "--execute", "--", name).returncode == 0
+
+
 def test_the_error_of_a_hostile_name_is_one_line(tool: Tool) -> None:
     done = tool("groups", "describe", "no\x1b[2J\nsuch group")
     assert done.returncode == 1
