@@ -149,6 +149,11 @@ class Selection:
         """Whether groups are chosen by more than their names."""
         return self != Selection(names=self.names, topics=self.topics)
 
+    @property
+    def topics_choose(self) -> bool:
+        """Whether `--topic` chooses groups for a change, too; groups that are named are chosen already."""
+        return self.narrowed or not self.names
+
     def scope(self) -> list[str | TopicPartition]:
         """The topics and partitions that `--topic` names."""
         from coterie.client.results import TopicPartition  # noqa: PLC0415 - listing needs none

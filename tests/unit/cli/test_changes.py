@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -269,6 +270,29 @@ def test_delete_offsets_and_clone(cluster: EmbeddedCluster, tool: Tool) -> None:
     nothing = tool("groups", "clone", "nobody", "target", "--execute")
     assert nothing.returncode == 1
     assert "nobody" in nothing.stderr
+
+
+@pytest.mark.parametrize("topic", ["nope", "orders:7"])
+def test_delete_offsets_tells_of_groups_that_have_none_there(
+    topic: str, cluster: EmbeddedCluster, tool: Tool
+) -> None:
+    cluster.scene("empty_group", "elsewhere", offset=42)
+    done = tool("groups", "delete-offsets", "elsewhere", "--topic", topic, "--execute")
+    assert done.returncode == 1
+    assert re.search(r"elsewhere +refused +it has committed nothing there", done.stdout)
+    chosen = tool("groups", "delete-offsets", "--match", "^elsewhere$", "--topic", "nope", "-e")
+    assert chosen.returncode == 0
+    assert "elsewhere" not in chosen.stdout
+    assert "There is nothing to change." in chosen.stderr
+
+
+def test_a_topic_alone_chooses_those_that_read_it(cluster: EmbeddedCluster, tool: Tool) -> None:
+    cluster.create_topic("rare")
+    cluster.scene("empty_group", "rare-reader", topic="rare", offset=0)
+    cluster.scene("empty_group", "rare-stranger", topic="orders", offset=0)
+    for command in (("delete-offsets",), ("reset", "--to", "latest")):
+        planned = tool("groups", *command, "--topic", "rare", "-o", "json")
+        assert {row["group"] for row in json.loads(planned.stdout)} == {"rare-reader"}
 
 
 @pytest.mark.parametrize("kind", ["json", "csv"])

@@ -89,7 +89,7 @@ def delete_offsets(selection: Selection, change: Change) -> int:
     async def make(admin: AdminClient) -> tuple[Plan, Missing]:
         from coterie.plans.making import plan_delete_offsets  # noqa: PLC0415
 
-        found = await selection.find(admin)
+        found = await selection.find(admin, topics_choose=selection.topics_choose)
         reason = f"coterie groups delete-offsets {selection.in_words()}"
         planned = _planned(found.rows)
         plan = await plan_delete_offsets(admin, planned, selection.scope(), reason=reason)
@@ -134,7 +134,7 @@ def reset(
     async def make(admin: AdminClient) -> tuple[Plan, Missing]:
         from coterie.plans.making import plan_reset  # noqa: PLC0415
 
-        found = await selection.find(admin, topics_choose=selection.narrowed)
+        found = await selection.find(admin, topics_choose=selection.topics_choose)
         rows = found.rows + _not_there_yet(selection, found.missing)
         reason = f"coterie groups reset {selection.in_words()}"
         to = _destination(place, shift_by, ago, like)
