@@ -1,4 +1,4 @@
-"""docs/proposals.md, held to its word: well-formed rows, ids used once, proofs that exist.
+"""docs/proposals.md, held to its word: well-formed rows, ids used once, modules and proofs that exist.
 
 What this is: a reader of the document's tables, and of the test files they name.
 What this is not: a run of those tests, nor a judgement of whether they prove their row.
@@ -8,6 +8,7 @@ Who calls it: pytest.
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections import Counter
 from functools import cache
@@ -21,6 +22,7 @@ PROPOSALS = ("KIP-40", "KIP-181", "KIP-229", "KIP-518", "KIP-699")
 COLUMNS = ("id", "requirement", "where", "proof", "Apache Kafka today")
 NO_PROOF = "—"
 ROW_ID = re.compile(r"(KIP-\d+)\.(\d+)")
+MODULE = re.compile(r"`(coterie(?:\.\w+)+)`")
 NODE_ID = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
@@ -79,3 +81,19 @@ def test_every_named_test_exists(proof: str) -> None:
     path, function = match.groups()
     assert (REPOSITORY / path).is_file(), f"there is no file {path}"
     assert function in functions_of(REPOSITORY / path), f"{path} has no function {function}"
+
+
+def named_modules() -> list[str]:
+    return sorted({where for row in rows() for where in row["where"].split("<br>")})
+
+
+@pytest.mark.parametrize("where", named_modules())
+def test_every_named_module_exists(where: str) -> None:
+    match = MODULE.fullmatch(where)
+    assert match, f"{where} is not a module's name in backquotes"
+    importlib.import_module(match[1])
+
+
+def test_no_row_names_a_module_twice() -> None:
+    wheres = {row["id"]: row["where"].split("<br>") for row in rows()}
+    assert [name for name, where in wheres.items() if len(set(where)) < len(where)] == []

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jsonschema
 
+from coterie.cli.main import COMMANDS as ALL_COMMANDS
 from tests.unit.cli.conftest import Tool
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -39,6 +40,14 @@ def test_every_command_has_help_and_every_option_exists(nowhere: Tool) -> None:
         re.findall(r"\s(--[a-z][a-z-]+)", TEXT)
     )
     assert not {each for each in named if each not in helps}
+
+
+def test_every_command_is_on_the_page() -> None:
+    table = "\n".join(line for line in TEXT.splitlines() if line.startswith("| `coterie "))
+    named = set(re.findall(r"`(?:coterie )?([a-z]+)", table))
+    assert set(ALL_COMMANDS) <= named
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert [each for each in project["scripts"] if f"`{each}`" not in TEXT] == []
 
 
 def test_the_plan_in_the_document_is_a_plan() -> None:

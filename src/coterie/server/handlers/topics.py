@@ -1,4 +1,4 @@
-"""Topics: create, delete, grow, describe; and the settings of topics and brokers."""
+"""Topics: create, delete, grow, describe."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Transactions: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn, and what
-tools ask about them. What they do is in coterie.server.transaction_coordinator."""
+"""Transactions: what producers ask of them (InitProducerId to EndTxn), and what tools ask about them.
+
+What they do is in coterie.server.transaction_coordinator.
+"""
 
 from __future__ import annotations
 
