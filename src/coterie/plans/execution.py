@@ -251,7 +251,7 @@ class Execution:
         """One coordinator may be away, and others have the next groups; or the cluster is."""
         try:
             await self._admin.brokers()
-        except (BrokerUnreachable, DeadlineExceeded) as error:
+        except CoterieError as error:
             raise _ClusterGone(str(error)) from None
 
 
