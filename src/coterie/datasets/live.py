@@ -45,8 +45,8 @@ _ByAddress = dict[str | None, list[str]]
 
 #: Groups of one task: a second of work, and answers of a few megabytes.
 _GROUPS_PER_TASK: Final = 1000
-#: Groups that `errors` asks about at once: of answers that it forgets, and a broker that hangs is waited for
-#: each time.
+#: Groups that `errors` asks about at once. It keeps little of the answers, so they may be larger; and each
+#: time a broker that hangs is waited for.
 _GROUPS_PER_LOOK: Final = 10_000
 _ROWS_PER_BATCH: Final = 1 << 16
 #: Committed offsets of topics that were deleted are ordinary; nothing of the answer is missing for them.
@@ -420,7 +420,8 @@ def _log_troubles(admin: BlockingAdminClient, query: LiveQuery) -> tuple[Trouble
     """
     log, troubles = _partitions(admin, query, [OFFSETS_TOPIC], internal=True)
     if log and query.selection.groups is not None:
-        used = {partition_of(group, len(log)) for group in query.selection.groups}
+        names = filter(query.selection.wants_group, query.selection.groups)
+        used = {partition_of(group, len(log)) for group in names}
         log = [each for each in log if each.partition in used]
     others: list[TopicPartition] = []
     if not _chooses(query.selection):
