@@ -14,7 +14,7 @@
     ├── KafkaError              an error code in an answer, with the thing it is about
     │   ├── NonEmptyGroup, GroupIdNotFound, InvalidGroupId, GroupAuthorizationFailed
     │   └── GroupSubscribedToTopic, TopicAuthorizationFailed, UnknownTopicOrPartition
-    └── PartialAnswer           an answer that is not whole, unwrapped; names all that is missing
+    └── PartialAnswer           an answer that is not whole, unwrapped; says what is missing
 
 What a peer did wrong is a ProtocolError; what the caller asked for and cannot have is the rest. Error
 codes that a broker sends are data, not exceptions: see coterie.error_codes.
@@ -174,4 +174,4 @@ def kafka_error(code: int, subject: str = "", message: str | None = None) -> Kaf
 
 
 class PartialAnswer(CoterieError):
-    """An answer that is not whole was asked to be; names every broker and group that is missing."""
+    """An answer that is not whole was asked to be; says what is missing, and why."""

@@ -501,3 +501,21 @@ def test_a_plan_of_groups_that_the_mart_does_not_have_is_refused(
     with pytest.raises(InvalidArgument, match="idle for a day"):
         write_delete_plan(session, TableStore(tmp_path), to, timedelta(hours=6))
     assert not to.exists()
+
+
+def test_who_is_in_a_part_of_the_log_that_was_not_read_is_not_stale(session: SparkSession) -> None:
+    commits = [
+        commit(1, 5, 10 * DAY, group="whole", partition=0),
+        commit(1, 5, 10 * DAY, group="held", partition=1),
+        commit(2, 5, 40 * DAY, group="held, and old", partition=1),
+        commit(1, 5, 10 * DAY, group="lost", partition=2),
+    ]
+    read_until = NOW - timedelta(days=9, hours=12)
+    gaps = session.createDataFrame(
+        [(1, "waiting", read_until), (2, "lost", None)],
+        "partition int, kind string, read_until timestamp",
+    )
+    known = frame(session, "commits", commits)
+    found = stale_groups(known, gaps=gaps, as_of=NOW, idle_for=timedelta(days=7)).collect()
+    idle = {row.group_id: row.idle_seconds / DAY for row in found}
+    assert idle == {"whole": 10, "held, and old": 30.5, "lost": 10}

@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition as Place
 from pyspark.sql import SparkSession
 
 from coterie.client import AdminClient, TopicPartition
+from coterie.error_codes import ErrorCode
 from coterie.errors import CoterieError
 from coterie.spark.pipeline.build import build, inputs
 from coterie.spark.pipeline.gaps import known_gaps
@@ -146,6 +147,17 @@ def test_a_transaction_that_hangs_is_told(spark: SparkSession, tmp_path: Path) -
         consumer.close()
         assert ingest(spark, store, ClusterOrigin(where)).waiting == {}
         assert known_gaps(store) == []
+
+
+def test_a_snapshot_needs_no_permission_for_the_log(
+    cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    cluster.inject("Fetch", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, times=None)
+    try:
+        where = {"bootstrap.servers": cluster.bootstrap_servers}
+        assert not snapshot(TableStore(tmp_path), where, strict=True).errors
+    finally:
+        cluster.clear_faults()
 
 
 def test_a_dead_broker_is_named_and_the_rest_is_kept(spark: SparkSession, tmp_path: Path) -> None:

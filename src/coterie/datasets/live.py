@@ -64,6 +64,8 @@ class LiveQuery(msgspec.Struct, frozen=True):
     columns: tuple[str, ...] | None = None
     selection: Selection = Selection()
     partial: bool = False
+    #: Whether `errors` also looks whether the log of groups can be read, as log datasets do.
+    with_log: bool = True
 
     @property
     def schema(self) -> pa.Schema:
@@ -418,7 +420,10 @@ def _log_troubles(admin: BlockingAdminClient, query: LiveQuery) -> tuple[Trouble
 
     Those who ask about some groups are told of what these use.
     """
-    log, troubles = _partitions(admin, query, [OFFSETS_TOPIC], internal=True)
+    log: list[TopicPartition] = []
+    troubles: tuple[Trouble, ...] = ()
+    if query.with_log:
+        log, troubles = _partitions(admin, query, [OFFSETS_TOPIC], internal=True)
     if log and query.selection.groups is not None:
         names = filter(query.selection.wants_group, query.selection.groups)
         used = {partition_of(group, len(log)) for group in names}

@@ -74,7 +74,7 @@ MARTS: dict[str, Mart] = {
             "stale_groups",
             "Groups without members that nobody has used for long.",
             STALE_GROUPS,
-            ("commits", "group_events", "groups", "errors", "lag"),
+            ("commits", "group_events", "groups", "errors", "lag", "gaps"),
             stale_groups,
         ),
         Mart(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Row, Window
@@ -71,11 +72,15 @@ def stale_groups(
     groups: DataFrame | None = None,
     errors: DataFrame | None = None,
     lag: DataFrame | None = None,
+    gaps: DataFrame | None = None,
     as_of: datetime | None = None,
     idle_for: timedelta = IDLE,
     retention: timedelta = timedelta(days=7),
 ) -> DataFrame:
-    """Groups without members that have been idle for so long; `retention` is offsets.retention.minutes."""
+    """Groups without members that have been idle for so long; `retention` is offsets.retention.minutes.
+
+    Who is in a part of the log that could not be read to its end (`gaps`) is idle up to where it was read.
+    """
     session = session_of(commits, group_events, groups, lag)
     now = moment(as_of, session, commits=commits, group_events=group_events, groups=groups)
     committed = lag
@@ -101,12 +106,31 @@ def stale_groups(
         F.greatest("last_commit", "empty_since").alias("idle_since"),
         _expiry(retention).alias("expires_at"),
     )
-    age = seconds(F.col("as_of"), F.col("idle_since"))
+    until = F.col("as_of")
+    logs = [each for each in (commits, group_events) if each is not None]
+    if gaps is not None and logs:
+        found = _with_known_until(found, gaps, *logs)
+        until = F.least(until, "known_until")
+    age = seconds(until, F.col("idle_since"))
     found = found.withColumn("idle_seconds", F.when(F.col("idle_since").isNotNull(), age))
     enough = F.lit(idle_for.total_seconds())
     unknown = F.lit(commits is None and group_events is None) & F.col("idle_seconds").isNull()
     found = found.where((F.col("idle_seconds") >= enough) | unknown)
     return conform(_with_families(found), STALE_GROUPS)
+
+
+def _with_known_until(found: DataFrame, gaps: DataFrame, *logs: DataFrame) -> DataFrame:
+    """Until when the log tells of each group: null if to its end."""
+    short = gaps.where(F.col("kind").isin("waiting", "failed"))
+    places = [log.select("group_id", "partition") for log in logs]
+    until = (
+        reduce(DataFrame.unionAll, places)
+        .distinct()
+        .join(F.broadcast(short), "partition")
+        .groupBy("group_id")
+        .agg(F.min("read_until").alias("known_until"))
+    )
+    return found.join(until, "group_id", "left")
 
 
 def _kept(committed: DataFrame) -> DataFrame:
