@@ -252,16 +252,16 @@ def test_an_older_copy_of_files_that_end_in_a_transaction(
 
 
 def test_the_golden_log_ends_in_a_transaction(spark: SparkSession, tmp_path: Path) -> None:
-    """Groups that came later are there, and the report tells what is open."""
+    """Groups that came later are there, and what is open is told."""
     out = tmp_path / "out"
-    done = pipeline("run", "--segments", golden_disk(tmp_path / "segments"), "--out", out)
+    done = pipeline("ingest", "--segments", golden_disk(tmp_path / "segments"), "--out", out)
     assert done.exit_code == 0, done.output
-    groups = {row["group_id"] for row in rows_of(TableStore(out), "group_summary")}
+    groups = {row["group_id"] for row in rows_of(TableStore(out), "group_events")}
     assert groups >= {"life-migrate", "life-share", "life-streams"}
-    figures = json.loads((out / "report" / "report.json").read_text())["figures"]
-    [row] = [row for row in figures["trouble"]["rows"] if row["what"] == "not ended"]
-    assert "open since offset" in row["reason"]
-    assert f"Warning: {row['place']} {row['reason']}" in done.stderr
+    [gap] = known_gaps(TableStore(out))
+    assert gap.kind == "open"
+    assert "open since offset" in gap.reason
+    assert f"Warning: {gap.sentence}" in done.stderr
 
 
 def test_logs_of_two_clusters_do_not_meet(spark: SparkSession, log: Path, tmp_path: Path) -> None:
