@@ -64,7 +64,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # are taken as they are: to verify them takes a young JVM three seconds.
         .config(
             "spark.driver.extraJavaOptions",
-            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -Duser.timezone=UTC"
+            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Duser.timezone=UTC"
             " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
         )
         .getOrCreate()

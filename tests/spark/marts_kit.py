@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,11 +18,12 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from coterie.datasets.log import LogQuery, SegmentSource, read_log
 from coterie.datasets.schemas import TIMESTAMP, schema
 from coterie.errors import InvalidArgument
-from coterie.spark.marts import Mart
+from coterie.spark.marts import MARTS, Mart
 from coterie.spark.pipeline.build import side_by_side
 
 __all__ = [
     "NOW",
+    "alone",
     "commit",
     "frame",
     "generation",
@@ -75,6 +77,13 @@ def make_marts(
         return rows
 
     return {name: rows for name, rows in side_by_side(make).items() if rows is not None}
+
+
+def alone(mart: str, tables: dict[str, DataFrame], as_of: datetime | None = None) -> list[Row]:
+    """A mart from datasets only: what it needs of other marts it makes itself."""
+    takes = inspect.signature(MARTS[mart].make).parameters
+    given = {name: frame for name, frame in tables.items() if name in takes}
+    return MARTS[mart].make(**given, as_of=as_of).collect()
 
 
 def columns_of(dataset: str) -> pa.Schema:

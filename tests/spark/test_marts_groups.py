@@ -23,7 +23,17 @@ from coterie.spark.marts import (
 from coterie.spark.marts.committed import committed_now
 from coterie.spark.pipeline.delete_plan import write_delete_plan
 from coterie.spark.pipeline.store import TableStore
-from tests.spark.marts_kit import NOW, commit, frame, generation, make_marts, member, only, quick
+from tests.spark.marts_kit import (
+    NOW,
+    alone,
+    commit,
+    frame,
+    generation,
+    make_marts,
+    member,
+    only,
+    quick,
+)
 
 DAY = 86_400
 
@@ -262,10 +272,7 @@ def test_what_a_broker_did_not_tell_the_log_does(session: SparkSession, scope: s
         "errors": frame(session, "errors", [before, error]),
     }
     names = ("group_summary", "topic_subscribers", "stale_groups")
-    made = {
-        name: MARTS[name].make(**{n: tables.get(n) for n in MARTS[name].needs}, as_of=NOW).collect()
-        for name in names
-    }
+    made = {name: alone(name, tables, NOW) for name in names}
     unseen = {"g": 1, "by hand": 0} if scope == "broker" else {}
     found = {row.group_id: row.members for row in made["group_summary"]}
     assert found == {"shown": 1} | unseen

@@ -15,6 +15,7 @@ from coterie.spark.marts import MARTS
 from coterie.spark.marts.inputs import end_offset_history
 from tests.spark.marts_kit import (
     NOW,
+    alone,
     commit,
     frame,
     generation,
@@ -40,10 +41,6 @@ def taken(ago: float = 0, /, **more: Any) -> dict[str, Any]:
 
 #: Marts that make `lag` themselves where it is not given.
 MAKE_LAG = ("topic_subscribers", "group_summary", "health")
-
-
-def tables_of(mart: str, tables: dict[str, Any]) -> dict[str, Any]:
-    return {name: tables.get(name) for name in MARTS[mart].needs if name not in MARTS}
 
 
 def live_tables(session: SparkSession) -> dict[str, Any]:
@@ -119,7 +116,7 @@ def test_a_snapshot_without_offsets_is_not_filled_from_an_older_one(session: Spa
         "offsets": frame(session, "offsets", offsets),
     }
     names = ("lag", *MAKE_LAG)
-    found = {name: MARTS[name].make(**tables_of(name, tables)).collect() for name in names}
+    found = {name: alone(name, tables) for name in names}
     assert found["lag"] == found["topic_subscribers"] == []
     group = only(found["group_summary"])
     assert (group.partitions, group.total_lag) == (None, None)

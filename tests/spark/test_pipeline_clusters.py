@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 from coterie.client import AdminClient, TopicPartition
 from coterie.error_codes import ErrorCode
 from coterie.errors import CoterieError
-from coterie.spark.marts.committed import committed_now
-from coterie.spark.marts.membership import groups_now
+from coterie.spark.marts import groups_now
 from coterie.spark.pipeline.build import inputs
 from coterie.spark.pipeline.frames import read_table
 from coterie.spark.pipeline.gaps import known_gaps
@@ -180,10 +179,7 @@ def test_a_dead_broker_is_named_and_the_rest_is_kept(spark: SparkSession, tmp_pa
         # The log has those of whom the broker did not tell.
         names = ("commits", "group_events", "groups", "errors")
         commits, events, groups, errors = (read_table(spark, store, name) for name in names)
-        committed = committed_now(commits, None)
-        now = groups_now(
-            spark, group_events=events, committed=committed, groups=groups, errors=errors
-        )
+        now = groups_now(events, commits=commits, groups=groups, errors=errors)
         told = {row["group_id"] for row in rows_of(store, "groups")}
         found = {row.group_id for row in now.collect()}
         assert told < found == {f"idle-{number}" for number in range(4)}

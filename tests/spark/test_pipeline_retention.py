@@ -12,14 +12,13 @@ from pyspark.sql import SparkSession
 
 from coterie.simulation import simulate
 from coterie.simulation.simulator import START_MS
-from coterie.spark.marts import MARTS
 from coterie.spark.pipeline.compaction import compact
 from coterie.spark.pipeline.end_offsets import import_end_offsets
 from coterie.spark.pipeline.frames import read_table
 from coterie.spark.pipeline.ingest import ingest
 from coterie.spark.pipeline.origin import SegmentOrigin
 from coterie.spark.pipeline.store import TableStore
-from tests.spark.marts_kit import quick
+from tests.spark.marts_kit import alone, quick
 
 #: Midnight, in the middle of what is simulated.
 CUT = datetime.fromtimestamp(START_MS / 1000, UTC) + timedelta(days=1)
@@ -58,11 +57,9 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
 
 def made(session: SparkSession, store: TableStore, mart: str) -> Rows:
     """The rows of a mart, in order."""
-    needs = [
-        name for name in MARTS[mart].needs if name in ("commits", "group_events", "end_offsets")
-    ]
-    frame = MARTS[mart].make(**{name: read_table(session, store, name) for name in needs})
-    return sorted((row.asDict(recursive=True) for row in frame.collect()), key=str)
+    names = ("commits", "group_events", "end_offsets")
+    rows = alone(mart, {name: read_table(session, store, name) for name in names})
+    return sorted((row.asDict(recursive=True) for row in rows), key=str)
 
 
 @pytest.mark.parametrize(

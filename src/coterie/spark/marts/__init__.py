@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from coterie.spark.marts.commit_rates import COMMIT_RATES, commit_rates
 from coterie.spark.marts.group_summary import GROUP_SUMMARY, group_summary
+from coterie.spark.marts.groups_now import GROUPS_NOW, groups_now
 from coterie.spark.marts.health import HEALTH, health
 from coterie.spark.marts.lag import LAG, lag
 from coterie.spark.marts.lag_history import LAG_HISTORY, lag_history
+from coterie.spark.marts.members_now import MEMBERS_NOW, members_now
 from coterie.spark.marts.offset_resets import OFFSET_RESETS, offset_resets
 from coterie.spark.marts.rebalances import REBALANCES, rebalances
 from coterie.spark.marts.schemas import Mart
@@ -28,16 +30,16 @@ __all__ = [
     "commit_rates",
     "delete_plan",
     "group_summary",
+    "groups_now",
     "health",
     "lag",
     "lag_history",
+    "members_now",
     "offset_resets",
     "rebalances",
     "stale_groups",
     "topic_subscribers",
 ]
-
-_LIVE = ("groups", "members", "assignments", "offsets", "errors")
 
 MARTS: dict[str, Mart] = {
     mart.name: mart
@@ -48,6 +50,20 @@ MARTS: dict[str, Mart] = {
             LAG,
             ("commits", "end_offsets", "offsets", "groups"),
             lag,
+        ),
+        Mart(
+            "groups_now",
+            "Every group that there is, and its state.",
+            GROUPS_NOW,
+            ("group_events", "groups", "errors", "lag"),
+            groups_now,
+        ),
+        Mart(
+            "members_now",
+            "Who is in which group, what they subscribe to and what they have.",
+            MEMBERS_NOW,
+            ("group_events", "commits", "groups", "members", "assignments", "errors"),
+            members_now,
         ),
         Mart(
             "rebalances",
@@ -74,7 +90,7 @@ MARTS: dict[str, Mart] = {
             "stale_groups",
             "Groups without members that nobody has used for long.",
             STALE_GROUPS,
-            ("commits", "group_events", "groups", "errors", "lag", "gaps"),
+            ("commits", "group_events", "lag", "gaps", "groups_now"),
             stale_groups,
         ),
         Mart(
@@ -88,14 +104,22 @@ MARTS: dict[str, Mart] = {
             "health",
             "Findings about groups, each with its evidence and what to do next.",
             HEALTH,
-            ("commits", "end_offsets", "group_events", *_LIVE, "lag", "rebalances"),
+            (
+                "commits",
+                "end_offsets",
+                "offsets",
+                "lag",
+                "rebalances",
+                "groups_now",
+                "members_now",
+            ),
             health,
         ),
         Mart(
             "topic_subscribers",
             "Which groups have to do with which topics, to be read both ways.",
             TOPIC_SUBSCRIBERS,
-            ("commits", "group_events", *_LIVE, "lag"),
+            ("group_events", "lag", "groups_now", "members_now"),
             topic_subscribers,
         ),
         Mart(
@@ -106,9 +130,7 @@ MARTS: dict[str, Mart] = {
                 "lag",
                 "commits",
                 "group_events",
-                "groups",
-                "offsets",
-                "errors",
+                "groups_now",
                 "rebalances",
                 "offset_resets",
                 "commit_rates",

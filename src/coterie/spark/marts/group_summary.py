@@ -8,6 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from coterie.spark.marts.committed import with_last_commit
+from coterie.spark.marts.groups_now import GROUPS_NOW
+from coterie.spark.marts.groups_now import groups_now as groups_now_mart
 from coterie.spark.marts.inputs import (
     Moment,
     at_moment,
@@ -17,24 +19,13 @@ from coterie.spark.marts.inputs import (
     session_of,
 )
 from coterie.spark.marts.lag import lag as lag_mart
-from coterie.spark.marts.membership import groups_now
 from coterie.spark.marts.schemas import MartColumn, conform
 from coterie.spark.marts.stale import family_of
 
 __all__ = ["GROUP_SUMMARY", "group_summary"]
 
 GROUP_SUMMARY = (
-    MartColumn("group_id", "string", "The group."),
-    MartColumn("type", "string", "`classic`, `consumer`, `share` or `streams`."),
-    MartColumn("state", "string", "State; from the log alone `Stable` or `Empty`."),
-    MartColumn("protocol_type", "string", "Kind of protocol; empty for a simple group."),
-    MartColumn("protocol", "string", "Assignor in use; null if not known."),
-    MartColumn("generation", "int", "Generation, or epoch of the group."),
-    MartColumn("leader_id", "string", "Member id of a classic group's leader."),
-    MartColumn("coordinator_id", "int", "Node id of the coordinator; null without a snapshot."),
-    MartColumn("coordinator", "string", "Its address, host:port; null without a snapshot."),
-    MartColumn("members", "int", "How many members it has."),
-    MartColumn("empty_since", "timestamp", "Since when it has none, if so and if known."),
+    *GROUPS_NOW,
     MartColumn("topics", "array<string>", "Topics with committed offsets."),
     MartColumn("partitions", "bigint", "Partitions with committed offsets."),
     MartColumn("total_lag", "bigint", "Lag of all partitions; null if none is known."),
@@ -71,10 +62,11 @@ def group_summary(
     offset_resets: DataFrame | None = None,
     commit_rates: DataFrame | None = None,
     health: DataFrame | None = None,
+    groups_now: DataFrame | None = None,
     as_of: datetime | None = None,
 ) -> DataFrame:
     """A row per group that exists. Other marts, where given, fill their columns; else these are null."""
-    session = session_of(lag, commits, group_events, groups, offsets)
+    session = session_of(lag, commits, group_events, groups, offsets, groups_now)
     if lag is None:
         log = dataset_or_empty("commits", commits, session)
         lag = lag_mart(log, offsets=offsets, groups=groups, as_of=as_of)
@@ -86,14 +78,10 @@ def group_summary(
         groups=groups,
         offsets=offsets,
     )
-    there = groups_now(
-        session,
-        group_events=group_events,
-        committed=lag,
-        groups=groups,
-        errors=errors,
-        as_of=as_of,
-    )
+    if groups_now is None:
+        groups_now = groups_now_mart(
+            group_events, groups=groups, errors=errors, lag=lag, as_of=as_of
+        )
     behind = lag.groupBy("group_id").agg(
         F.array_sort(F.collect_set("topic")).alias("topics"),
         F.count("*").alias("partitions"),
@@ -103,7 +91,7 @@ def group_summary(
         F.max("data_loss").alias("data_loss"),
         F.max("commit_time").alias("last_commit"),
     )
-    found = with_last_commit(there.join(behind, "group_id", "left"), commits, as_of)
+    found = with_last_commit(groups_now.join(behind, "group_id", "left"), commits, as_of)
     found = at_moment(found, now)
     # Without the log nobody has counted, and 0 would say that there was none.
     none = F.lit(None if commits is None and group_events is None else 0)

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from coterie.spark.marts.burrow import Burrow, partition_status, with_group_status
+from coterie.spark.marts.groups_now import groups_now as groups_now_mart
 from coterie.spark.marts.inputs import (
     Moment,
     at_moment,
@@ -22,7 +23,7 @@ from coterie.spark.marts.inputs import (
     session_of,
 )
 from coterie.spark.marts.lag import lag as lag_mart
-from coterie.spark.marts.membership import groups_now, members_now
+from coterie.spark.marts.members_now import members_now as members_now_mart
 from coterie.spark.marts.rebalances import rebalances as rebalances_mart
 from coterie.spark.marts.schemas import MartColumn, conform
 
@@ -74,12 +75,16 @@ def health(
     errors: DataFrame | None = None,
     lag: DataFrame | None = None,
     rebalances: DataFrame | None = None,
+    groups_now: DataFrame | None = None,
+    members_now: DataFrame | None = None,
     as_of: datetime | None = None,
     burrow: Burrow | None = None,
     stuck_after: timedelta = timedelta(minutes=30),
 ) -> DataFrame:
     """What is wrong with which group. `stuck_after` should be some commit intervals long."""
-    session = session_of(commits, end_offsets, offsets, group_events, groups, members, lag)
+    session = session_of(
+        commits, end_offsets, offsets, group_events, groups, members, lag, groups_now, members_now
+    )
     now = moment(
         as_of,
         session,
@@ -92,26 +97,23 @@ def health(
     if lag is None:
         log = dataset_or_empty("commits", commits, session)
         lag = lag_mart(log, end_offsets=end_offsets, offsets=offsets, groups=groups, as_of=as_of)
-    there = groups_now(
-        session,
-        group_events=group_events,
-        committed=lag,
-        groups=groups,
-        errors=errors,
-        as_of=as_of,
-    ).select("group_id", "state", "members", "protocol_type")
-    people = members_now(
-        session,
-        group_events=group_events,
-        commits=commits,
-        groups=groups,
-        members=members,
-        assignments=assignments,
-        errors=errors,
-        as_of=as_of,
-    )
+    if groups_now is None:
+        groups_now = groups_now_mart(
+            group_events, groups=groups, errors=errors, lag=lag, as_of=as_of
+        )
+    if members_now is None:
+        log = dataset_or_empty("commits", commits, session)
+        members_now = members_now_mart(
+            group_events,
+            commits=log,
+            groups=groups,
+            members=members,
+            assignments=assignments,
+            errors=errors,
+            as_of=as_of,
+        )
     history = end_offset_history(end_offsets, offsets, session, as_of)
-    found = [*_of_lag(lag, there), *_of_members(people, history)]
+    found = [*_of_lag(lag, groups_now), *_of_members(members_now, history)]
     if commits is not None:
         settings = burrow or Burrow()
         log = dataset_or_empty("commits", commits, session, as_of)
@@ -119,7 +121,7 @@ def health(
         # Offsets that were removed, and groups that are gone, are not judged.
         live = lag.select("group_id", *_PLACE)
         judged = judged.join(live, ["group_id", *_PLACE], "left_semi").join(
-            there.select("group_id", "members"), "group_id", "left"
+            groups_now.select("group_id", "members"), "group_id", "left"
         )
         found.append(_of_rings(judged, settings, stuck_after))
     found += _of_rebalances(session, rebalances, group_events, now, as_of)

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from coterie.spark.marts.inputs import dataset_or_empty, session_of, settled_commits
-from coterie.spark.marts.membership import topics_by_id
+from coterie.spark.marts.members_now import topics_by_id
 from coterie.spark.marts.schemas import MartColumn, conform
 
 __all__ = ["OFFSET_RESETS", "offset_resets"]

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from coterie.plans.model import Plan, PlannedGroup, PlannedOffset
 from coterie.spark.marts.committed import committed_now, with_last_commit
+from coterie.spark.marts.groups_now import groups_now as groups_now_mart
 from coterie.spark.marts.inputs import (
     at_moment,
     dataset_or_empty,
@@ -24,7 +25,6 @@ from coterie.spark.marts.inputs import (
     seconds,
     session_of,
 )
-from coterie.spark.marts.membership import groups_now
 from coterie.spark.marts.schemas import MartColumn, conform
 
 __all__ = ["IDLE", "STALE_GROUPS", "delete_plan", "family_of", "stale_groups"]
@@ -73,6 +73,7 @@ def stale_groups(
     errors: DataFrame | None = None,
     lag: DataFrame | None = None,
     gaps: DataFrame | None = None,
+    groups_now: DataFrame | None = None,
     as_of: datetime | None = None,
     idle_for: timedelta = IDLE,
     retention: timedelta = timedelta(days=7),
@@ -81,21 +82,17 @@ def stale_groups(
 
     Who is in a part of the log that could not be read to its end (`gaps`) is idle up to where it was read.
     """
-    session = session_of(commits, group_events, groups, lag)
+    session = session_of(commits, group_events, groups, lag, groups_now)
     now = moment(as_of, session, commits=commits, group_events=group_events, groups=groups)
     committed = lag
     if committed is None:
         log = dataset_or_empty("commits", commits, session)
         committed = committed_now(log, None, as_of)
-    there = groups_now(
-        session,
-        group_events=group_events,
-        committed=committed,
-        groups=groups,
-        errors=errors,
-        as_of=as_of,
-    )
-    idle = there.where(F.coalesce("members", F.lit(0)) == 0).where(
+    if groups_now is None:
+        groups_now = groups_now_mart(
+            group_events, groups=groups, errors=errors, lag=committed, as_of=as_of
+        )
+    idle = groups_now.where(F.coalesce("members", F.lit(0)) == 0).where(
         F.col("state").isin("Empty", "Dead")
     )
     kept = idle.join(_kept(committed), "group_id", "left")

@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from coterie.spark.marts.committed import committed_now
+from coterie.spark.marts.groups_now import groups_now as groups_now_mart
 from coterie.spark.marts.inputs import dataset_or_empty, session_of
-from coterie.spark.marts.membership import groups_now, members_now
+from coterie.spark.marts.members_now import members_now as members_now_mart
 from coterie.spark.marts.schemas import MartColumn, conform
 
 __all__ = ["TOPIC_SUBSCRIBERS", "topic_subscribers"]
@@ -44,29 +45,38 @@ def topic_subscribers(
     offsets: DataFrame | None = None,
     errors: DataFrame | None = None,
     lag: DataFrame | None = None,
+    groups_now: DataFrame | None = None,
+    members_now: DataFrame | None = None,
     as_of: datetime | None = None,
 ) -> DataFrame:
     """Topics and groups that have to do with each other."""
-    session = session_of(group_events, commits, groups, members, assignments, offsets, lag)
+    session = session_of(
+        group_events, commits, groups, members, assignments, offsets, lag, groups_now, members_now
+    )
     committed = lag
     if committed is None:
         log = dataset_or_empty("commits", commits, session)
         committed = committed_now(log, offsets, as_of, groups=groups)
-    people = members_now(
-        session,
-        group_events=group_events,
-        commits=commits,
-        groups=groups,
-        members=members,
-        assignments=assignments,
-        errors=errors,
-        as_of=as_of,
-    )
+    if members_now is None:
+        log = dataset_or_empty("commits", commits, session)
+        members_now = members_now_mart(
+            group_events,
+            commits=log,
+            groups=groups,
+            members=members,
+            assignments=assignments,
+            errors=errors,
+            as_of=as_of,
+        )
+    if groups_now is None:
+        groups_now = groups_now_mart(
+            group_events, groups=groups, errors=errors, lag=committed, as_of=as_of
+        )
     subscribed = _subscriptions(
-        people, dataset_or_empty("group_events", group_events, session, as_of)
+        members_now, dataset_or_empty("group_events", group_events, session, as_of)
     )
     subscribed = subscribed.groupBy(*_KEYS).agg(F.count("*").alias("subscribed_members"))
-    assigned = people.select("group_id", F.explode("places").alias("place"))
+    assigned = members_now.select("group_id", F.explode("places").alias("place"))
     assigned = (
         assigned.where(F.col("place.topic").isNotNull())
         .groupBy(F.col("place.topic").alias("topic"), "group_id")
@@ -78,18 +88,10 @@ def topic_subscribers(
         F.max("commit_time").alias("last_commit"),
         behind.alias("lag"),
     )
-    there = groups_now(
-        session,
-        group_events=group_events,
-        committed=committed,
-        groups=groups,
-        errors=errors,
-        as_of=as_of,
-    ).select("group_id", "type", "state")
     found = (
         subscribed.join(assigned, _KEYS, "full_outer")
         .join(kept, _KEYS, "full_outer")
-        .join(there, "group_id", "left")
+        .join(groups_now.select("group_id", "type", "state"), "group_id", "left")
     )
     counts = ("subscribed_members", "assigned_partitions", "committed_partitions")
     return conform(
