@@ -22,10 +22,8 @@ SPARK = Path(pyspark.__file__).parent
 SUBMIT = str(SPARK / "bin" / "spark-submit")
 #: What an administrator has set for all jobs: spark-defaults.conf.
 _CONF = Path(__file__).parent / "conf"
-_DAEMON = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-)
+_SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_DAEMON = f"{_SHORT} -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 _PATIENCE_S = 300.0
 
 
@@ -36,6 +34,8 @@ def environment(**more: str) -> dict[str, str]:
         "SPARK_HOME": os.environ.get("SPARK_HOME", str(SPARK)),
         "SPARK_CONF_DIR": str(_CONF),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        # Of the JVM that Spark's scripts ask for a command line.
+        "SPARK_LAUNCHER_OPTS": _SHORT,
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),

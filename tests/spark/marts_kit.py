@@ -33,6 +33,7 @@ __all__ = [
     "read_fleet",
     "stamp",
     "truth",
+    "with_marts",
 ]
 
 #: The moment that tests look at.
@@ -80,10 +81,20 @@ def make_marts(
 
 
 def alone(mart: str, tables: dict[str, DataFrame], as_of: datetime | None = None) -> list[Row]:
-    """A mart from datasets only: what it needs of other marts it makes itself."""
+    """One mart: what it needs of others, and is not among the tables, it makes itself."""
     takes = inspect.signature(MARTS[mart].make).parameters
     given = {name: frame for name, frame in tables.items() if name in takes}
     return MARTS[mart].make(**given, as_of=as_of).collect()
+
+
+def with_marts(
+    spark: SparkSession, tables: dict[str, DataFrame], as_of: datetime, *marts: str
+) -> dict[str, DataFrame]:
+    """The tables, and these marts made from them one after the other."""
+    found = dict(tables)
+    for mart in marts:
+        found[mart] = spark.createDataFrame(alone(mart, found, as_of), MARTS[mart].schema)
+    return found
 
 
 def columns_of(dataset: str) -> pa.Schema:

@@ -15,7 +15,6 @@ from coterie.spark.marts import (
     MARTS,
     commit_rates,
     group_summary,
-    health,
     offset_resets,
     stale_groups,
     topic_subscribers,
@@ -33,6 +32,7 @@ from tests.spark.marts_kit import (
     member,
     only,
     quick,
+    with_marts,
 )
 
 DAY = 86_400
@@ -272,7 +272,8 @@ def test_what_a_broker_did_not_tell_the_log_does(session: SparkSession, scope: s
         "errors": frame(session, "errors", [before, error]),
     }
     names = ("group_summary", "topic_subscribers", "stale_groups")
-    made = {name: alone(name, tables, NOW) for name in names}
+    known = with_marts(session, tables, NOW, "groups_now", "members_now")
+    made = {name: alone(name, known, NOW) for name in names}
     unseen = {"g": 1, "by hand": 0} if scope == "broker" else {}
     found = {row.group_id: row.members for row in made["group_summary"]}
     assert found == {"shown": 1} | unseen
@@ -376,7 +377,8 @@ def by_pattern(session: SparkSession, request: pytest.FixtureRequest) -> dict[st
 def test_members_that_subscribe_by_pattern_subscribe_to_what_it_matches(
     session: SparkSession, by_pattern: dict[str, Any]
 ) -> None:
-    found = topic_subscribers(**by_pattern, as_of=NOW).collect()
+    known = with_marts(session, by_pattern, NOW, "groups_now", "members_now")
+    found = alone("topic_subscribers", known, NOW)
     assert {(row.topic, row.subscribed_members, row.assigned_partitions) for row in found} == {
         ("t", 3, 1),
         ("tea", 2, 0),
@@ -386,9 +388,9 @@ def test_members_that_subscribe_by_pattern_subscribe_to_what_it_matches(
         {"taken_at": NOW, "topic": topic, "partition": 0, "log_start": 0, "log_end": 1}
         for topic in ("t", "tea", "was", "zoo")
     ]
-    known = health(end_offsets=frame(session, "end_offsets", ends), **by_pattern, as_of=NOW)
-    alone = known.where("rule = 'unassigned_partitions'").collect()
-    assert [(row.group_id, row.topic) for row in alone] == [("k", "tea")]
+    findings = alone("health", known | {"end_offsets": frame(session, "end_offsets", ends)}, NOW)
+    unread = [row for row in findings if row.rule == "unassigned_partitions"]
+    assert [(row.group_id, row.topic) for row in unread] == [("k", "tea")]
 
 
 # Idle groups
