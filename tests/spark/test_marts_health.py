@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -41,10 +41,15 @@ def sample(ago: float, end: int, partition: int = 0, *, topic: str) -> dict[str,
     return {"taken_at": at, "topic": topic, "partition": partition, "log_start": 0, "log_end": end}
 
 
-def found(session: SparkSession, **tables: Rows) -> Findings:
+def found(
+    session: SparkSession, gaps: list[tuple[int, str, datetime]] | None = None, **tables: Rows
+) -> Findings:
     """Findings by group, rule and partition."""
     frames = {name: frame(session, name, rows) for name, rows in tables.items()}
     given: dict[str, Any] = {"as_of": NOW, **frames}
+    if gaps is not None:
+        columns = "partition int, kind string, read_until timestamp"
+        given["gaps"] = session.createDataFrame(gaps, columns)
     rows = health(**given).collect()
     assert len({(row.group_id, row.rule, row.partition) for row in rows}) == len(rows)
     return {(row.group_id, row.rule, row.partition): row for row in rows}
@@ -100,16 +105,40 @@ def made_smaller() -> Tables:
     return Tables(end_offsets=ends, group_events=events)
 
 
+#: Partitions of the log that were not read to their end; of the last one nothing is missing, it is open.
+GAPS = [
+    (7, "waiting", NOW - timedelta(minutes=40)),
+    (8, "failed", NOW - timedelta(minutes=40)),
+    (9, "open", NOW - timedelta(minutes=40)),
+]
+
+
+def held_back() -> Tables:
+    """Groups whose part of the log was not read to its end, and one that has stopped."""
+    commits: Rows = []
+    events: Rows = []
+    for partition, group, ago in ((7, "waits", 40), (8, "failed", 40), (9, "has stopped", 20)):
+        commits += [
+            commit(i, 401 + i, (ago - i) * MINUTE, group=group, topic="held", partition=partition)
+            for i in range(-1, 1)
+        ]
+        events.append(
+            generation(0, 1, member("m", 0, topic="held"), group=group, partition=partition)
+        )
+    ends = [sample(50 * MINUTE, 500, topic="held"), sample(0, 900, topic="held")]
+    return Tables(commits, ends, events)
+
+
 @pytest.fixture(scope="module")
 def findings(spark: SparkSession) -> Findings:
     """About all of them at once: each has groups and topics of its own."""
-    every = [standing(), half_known(), seen_often(), made_smaller()]
+    every = [standing(), half_known(), seen_often(), made_smaller(), held_back()]
     tables = {
         each.name: [row for one in every for row in getattr(one, each.name)]
         for each in fields(Tables)
     }
     with quick(spark) as session:
-        return found(session, **tables)
+        return found(session, GAPS, **tables)
 
 
 def test_stuck_is_who_stays_at_an_offset_however_often_it_commits(findings: Findings) -> None:
@@ -139,6 +168,21 @@ def test_groups_of_topics_without_samples_are_not_judged(findings: Findings) -> 
             "not judged: the ends of 0 of 1 partitions are known; last commit 2026-03-02 23:59:30",
         ),
     }
+
+
+def test_who_is_in_a_part_of_the_log_that_was_not_read_is_not_judged(findings: Findings) -> None:
+    """They may have committed since: to call them dead would be invented."""
+    verdicts = {
+        group: (row.status, row.severity, row.evidence)
+        for (group, rule, partition), row in findings.items()
+        if group in ("waits", "failed") and (rule, partition) == ("burrow", None)
+    }
+    until = "not judged: its part of the log was read up to 2026-03-02 23:20:00"
+    assert verdicts == dict.fromkeys(("waits", "failed"), (None, "info", until))
+    assert "gaps" in findings["waits", "burrow", None].next_step
+    rules = {(group, rule, at) for group, rule, at in findings if group in ("waits", "failed")}
+    assert rules == {("waits", "burrow", None), ("failed", "burrow", None)}
+    assert findings["has stopped", "burrow", 0].status == "STOP"
 
 
 def test_a_snapshot_is_one_sample_though_it_sees_ends_several_times(findings: Findings) -> None:

@@ -110,6 +110,7 @@ MARTS: dict[str, Mart] = {
                 "offsets",
                 "lag",
                 "rebalances",
+                "gaps",
                 "groups_now",
                 "members_now",
             ),

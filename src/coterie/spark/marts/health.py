@@ -21,6 +21,7 @@ from coterie.spark.marts.inputs import (
     end_offset_history,
     moment,
     session_of,
+    with_known_until,
 )
 from coterie.spark.marts.lag import lag as lag_mart
 from coterie.spark.marts.members_now import members_now as members_now_mart
@@ -62,6 +63,8 @@ _NOT_JUDGED = (
     "to judge it takes commits of the last week, and samples of end offsets from before them"
 )
 
+_NOT_READ = "see gaps for what keeps the rest from being read, and ingest again"
+
 
 def health(
     commits: DataFrame | None = None,
@@ -75,13 +78,18 @@ def health(
     errors: DataFrame | None = None,
     lag: DataFrame | None = None,
     rebalances: DataFrame | None = None,
+    gaps: DataFrame | None = None,
     groups_now: DataFrame | None = None,
     members_now: DataFrame | None = None,
     as_of: datetime | None = None,
     burrow: Burrow | None = None,
     stuck_after: timedelta = timedelta(minutes=30),
 ) -> DataFrame:
-    """What is wrong with which group. `stuck_after` should be some commit intervals long."""
+    """What is wrong with which group. `stuck_after` should be some commit intervals long.
+
+    Who is in a part of the log that could not be read to its end (`gaps`) may have committed since: of these
+    nobody says that they have stopped.
+    """
     session = session_of(
         commits, end_offsets, offsets, group_events, groups, members, lag, groups_now, members_now
     )
@@ -123,6 +131,10 @@ def health(
         judged = judged.join(live, ["group_id", *_PLACE], "left_semi").join(
             groups_now.select("group_id", "members"), "group_id", "left"
         )
+        if gaps is None:
+            judged = judged.withColumn("known_until", F.lit(None).cast("timestamp"))
+        else:
+            judged = with_known_until(judged, gaps, log)
         found.append(_of_rings(judged, settings, stuck_after))
     found += _of_rebalances(session, rebalances, group_events, now, as_of)
     together = reduce(lambda one, other: one.unionByName(other), found)
@@ -169,7 +181,11 @@ def _found(frame: DataFrame, *findings: Column) -> DataFrame:
 def _of_rings(judged: DataFrame, settings: Burrow, stuck_after: timedelta) -> DataFrame:
     """A verdict for each group, the partitions that it comes from, and those that are stuck."""
     still = ((F.col("now_ms") - F.col("since")) / 1000).cast("bigint")
-    rows = with_group_status(judged.withColumn("still_seconds", still), settings)
+    read = F.col("known_until").isNull()
+    rows = judged.withColumns(
+        {"still_seconds": F.when(read, still), "status": F.when(read, F.col("status"))}
+    )
+    rows = with_group_status(rows, settings)
     bad = F.col("status") != "OK"
     return _found(
         rows,
@@ -201,14 +217,19 @@ def _verdict() -> Column:
         F.col("group_partitions"),
         _time(F.timestamp_millis("group_last_at")),
     )
+    unread = F.col("known_until").isNotNull()
+    not_read = F.format_string(
+        "not judged: its part of the log was read up to %s", _time(F.col("known_until"))
+    )
     return _finding(
         "burrow",
         F.when(status.isNull(), "info")
         .when(status == "OK", "ok")
         .when(status == "WARN", "warning")
         .otherwise("critical"),
-        F.when(status.isNull(), not_judged).otherwise(judged),
-        F.when(status.isNull(), F.lit(_NOT_JUDGED))
+        F.when(unread, not_read).when(status.isNull(), not_judged).otherwise(judged),
+        F.when(unread, F.lit(_NOT_READ))
+        .when(status.isNull(), F.lit(_NOT_JUDGED))
         .when(status == "OK", _steps()["OK"])
         .otherwise(_steps()["ERR"]),
         status=status,

@@ -28,6 +28,7 @@ __all__ = [
     "session_of",
     "settled_commits",
     "until",
+    "with_known_until",
 ]
 
 #: Which column says when a row was true.
@@ -125,6 +126,23 @@ def latest_snapshot(frame: DataFrame, groups: DataFrame | None = None) -> DataFr
 def settled_commits(commits: DataFrame) -> DataFrame:
     """Commits that count: what a transaction left open or took back does not."""
     return commits.where(F.col("outcome").isNull() | (F.col("outcome") == "committed"))
+
+
+def with_known_until(found: DataFrame, gaps: DataFrame, *logs: DataFrame) -> DataFrame:
+    """Until when the log tells of each group, as `known_until`: null if to its end.
+
+    `gaps` has the partitions of the log that could not be read to their end, `logs` which groups they have.
+    """
+    short = gaps.where(F.col("kind").isin("waiting", "failed"))
+    places = [log.select("group_id", "partition") for log in logs]
+    known = (
+        reduce(DataFrame.unionAll, places)
+        .distinct()
+        .join(F.broadcast(short), "partition")
+        .groupBy("group_id")
+        .agg(F.min("read_until").alias("known_until"))
+    )
+    return found.join(known, "group_id", "left")
 
 
 def end_offset_history(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Row, Window
@@ -24,6 +23,7 @@ from coterie.spark.marts.inputs import (
     moment,
     seconds,
     session_of,
+    with_known_until,
 )
 from coterie.spark.marts.schemas import MartColumn, conform
 
@@ -106,7 +106,7 @@ def stale_groups(
     until = F.col("as_of")
     logs = [each for each in (commits, group_events) if each is not None]
     if gaps is not None and logs:
-        found = _with_known_until(found, gaps, *logs)
+        found = with_known_until(found, gaps, *logs)
         until = F.least(until, "known_until")
     age = seconds(until, F.col("idle_since"))
     found = found.withColumn("idle_seconds", F.when(F.col("idle_since").isNotNull(), age))
@@ -114,20 +114,6 @@ def stale_groups(
     unknown = F.lit(commits is None and group_events is None) & F.col("idle_seconds").isNull()
     found = found.where((F.col("idle_seconds") >= enough) | unknown)
     return conform(_with_families(found), STALE_GROUPS)
-
-
-def _with_known_until(found: DataFrame, gaps: DataFrame, *logs: DataFrame) -> DataFrame:
-    """Until when the log tells of each group: null if to its end."""
-    short = gaps.where(F.col("kind").isin("waiting", "failed"))
-    places = [log.select("group_id", "partition") for log in logs]
-    until = (
-        reduce(DataFrame.unionAll, places)
-        .distinct()
-        .join(F.broadcast(short), "partition")
-        .groupBy("group_id")
-        .agg(F.min("read_until").alias("known_until"))
-    )
-    return found.join(until, "group_id", "left")
 
 
 def _kept(committed: DataFrame) -> DataFrame:
