@@ -14,24 +14,31 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-#: Longest first. What begins alike is one piece of work.
+#: Longest first. What begins with one of these names is one piece of work.
 FIRST = (
-    "tests/spark/test_pipeline",
-    "tests/spark/",
-    "tests/compat/",
-    "tests/faults/test_storage_faults.py",
-    "tests/unit/test_bench.py",
-    "tests/golden/test_cli.py",
-    "tests/unit/test_fuzz.py",
-    "tests/property/test_hostile_bytes.py",
-    "tests/property/test_messages.py",
-    "tests/property/test_kio.py",
+    # What shares a fleet that went through the pipeline, and a Spark cluster; then the rest of Spark, which
+    # takes as long.
+    (
+        "tests/spark/test_pipeline.py",
+        "tests/spark/test_pipeline_engines.py",
+        "tests/spark/test_pipeline_ingest.py",
+        "tests/spark/test_source_engines.py",
+    ),
+    ("tests/spark/",),
+    ("tests/compat/",),
+    ("tests/faults/test_storage_faults.py",),
+    ("tests/unit/test_bench.py",),
+    ("tests/golden/test_cli.py",),
+    ("tests/unit/test_fuzz.py",),
+    ("tests/property/test_hostile_bytes.py",),
+    ("tests/property/test_messages.py",),
+    ("tests/property/test_kio.py",),
 )
 
 
 def rank(nodeid: str) -> int:
     """The place of a test's piece of work in FIRST, or behind all of them."""
-    return next((i for i, place in enumerate(FIRST) if nodeid.startswith(place)), len(FIRST))
+    return next((i for i, names in enumerate(FIRST) if nodeid.startswith(names)), len(FIRST))
 
 
 class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
@@ -39,7 +46,7 @@ class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no t
 
     def _split_scope(self, nodeid: str) -> str:
         place = rank(nodeid)
-        return FIRST[place] if place < len(FIRST) else nodeid.partition("::")[0]
+        return FIRST[place][0] if place < len(FIRST) else nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)
