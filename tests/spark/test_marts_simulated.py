@@ -25,6 +25,13 @@ END = datetime(2026, 3, 3, tzinfo=UTC)
 GROUPS = int(os.environ.get("COTERIE_FLEET_GROUPS", "48"))
 SEEDS = range(11, 11 + int(os.environ.get("COTERIE_FLEETS", "1")))
 
+#: Spark compiles plans and adapts them, as it does for users with many rows.
+AS_FOR_MANY = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.adaptive.enabled": "true",
+}
+
 
 @dataclass
 class Fleet:
@@ -53,8 +60,7 @@ def fleet(
         partitions=4,
         commit_every_ms=900_000,
     )
-    # With so many rows, projections repay their compilation.
-    with quick(spark, **{"spark.sql.codegen.factoryMode": "FALLBACK"}):
+    with quick(spark, **AS_FOR_MANY):
         tables = read_fleet(spark, directory)
         yield Fleet(directory, tables, make_marts(spark, tables, END))
 
