@@ -62,7 +62,6 @@ _STEPS = {
 _NOT_JUDGED = (
     "to judge it takes commits of the last week, and samples of end offsets from before them"
 )
-
 _NOT_READ = "see gaps for what keeps the rest from being read, and ingest again"
 
 
