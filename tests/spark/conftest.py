@@ -47,7 +47,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")
         # Tables of tests are short: compiling their plans would take longer than running them. The pipeline
-        # compiles them for many rows alone; test_marts_simulated.py makes marts that way, too.
+        # compiles them for many rows alone; test_pipeline.py and test_marts_simulated.py do so, too.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         # Of each plan, after each of its stages, Spark writes a description for its page.

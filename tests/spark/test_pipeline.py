@@ -33,6 +33,9 @@ from coterie.spark.pipeline.tables import RAW
 from tests.spark.engines import environment
 from tests.spark.pipeline_kit import Made, everything, pipeline
 
+#: Spark compiles plans, as it does for users with many rows.
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+
 
 def test_run_makes_all_tables_and_a_report(made: Made) -> None:
     store = TableStore(made.out)
@@ -92,6 +95,7 @@ def test_killed_in_ingest_and_in_build_and_run_again(
     assert {path.parents[1].name for path in out.glob("*/*/*.parquet")} & MARTS.keys()
 
     monkeypatch.setattr(settings, "_FEW_ROWS", 0)
+    monkeypatch.setattr(settings, "_WRITING", settings._WRITING | COMPILED)
     assert pipeline("build", "--out", out).exit_code == 0
     assert everything(out) == everything(made.out)
     named = {path for name in TableStore(out).tables for path in TableStore(out).paths(name)}
