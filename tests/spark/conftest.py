@@ -7,15 +7,20 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 from coterie.simulation import simulate
+from coterie.spark.pipeline import settings
 from coterie.spark.pipeline.session import remember_classes
 from coterie.spark.session import PUSHDOWN, REDACTION, SETTINGS
+from tests.spark import preloaded, quick_start
 from tests.spark.engines import Standalone
+from tests.spark.killed import cache_with_archive, run_killed
 from tests.spark.pipeline_kit import Made, pipeline
+
+#: Spark compiles plans, as it does for users with many rows.
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 # Before the session starts: workers are given their environment when they are made. Spark would else start
 # whatever `python3` is on the PATH, and would not find the tests' own modules.
@@ -23,20 +28,11 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 
 
-def _home_of_links(home: Path) -> Path:
-    """Spark without its zip of Python sources: workers import the compiled ones, in a third of the time."""
-    home.mkdir()
-    for entry in Path(pyspark.__file__).parent.iterdir():
-        if entry.name != "python":
-            (home / entry.name).symlink_to(entry)
-    return home
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """local[2], as small and quiet as Spark can be."""
     home: Path = tmp_path_factory.mktemp("spark")
-    os.environ["SPARK_HOME"] = str(_home_of_links(home / "home"))
+    os.environ.update(quick_start.variables())
     session = (
         SparkSession.builder.master("local[2]")
         .appName("coterie tests")
@@ -47,32 +43,30 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")
         # Tables of tests are short: compiling their plans would take longer than running them. The pipeline
-        # compiles them for many rows alone; test_pipeline.py and test_marts_simulated.py do so, too.
+        # compiles them for many rows alone; `made` and test_marts_simulated.py do so, too.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         # Of each plan, after each of its stages, Spark writes a description for its page.
         .config("spark.sql.ui.explainMode", "simple")
         # Of each column that is written down PySpark would tell the JVM the line.
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
+        .config("spark.python.daemon.module", preloaded.__name__)
         .config(map={**SETTINGS, **REDACTION})
         # For the tests of filters.
         .config(PUSHDOWN, "true")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.local.dir", str(home / "local"))
-        # C1 only: tests are short, and the second compiler would take the cores from them. Alone it has
-        # 48 MB for code, which the plans of the marts fill; then the JVM stops compiling. And Spark's classes
-        # are taken as they are: to verify them takes a young JVM three seconds.
         .config(
             "spark.driver.extraJavaOptions",
-            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Duser.timezone=UTC"
-            " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+            f"{quick_start.java_options()} {quick_start.recording()} -Duser.timezone=UTC",
         )
         .getOrCreate()
     )
     remember_classes(session)
     yield session
     session.stop()
-    del os.environ["SPARK_HOME"]
+    for name in quick_start.variables():
+        del os.environ[name]
 
 
 @pytest.fixture(scope="session")
@@ -86,9 +80,22 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]
 
 @pytest.fixture(scope="session")
 def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """A simulated fleet through the whole pipeline, on local[2]. Tests that write take another directory."""
+    """A simulated fleet through the whole pipeline, killed in ingest, killed in build, then run on local[2].
+
+    The last run is by the way that is for many rows. Tests that write take another directory.
+    """
     home = tmp_path_factory.mktemp("pipeline")
-    simulate(home / "segments", groups=24, hours=2, seed=6, partitions=4)
-    done = pipeline("run", "--segments", home / "segments", "--out", home / "out")
+    segments, out, cache = home / "segments", home / "out", cache_with_archive(home)
+    simulate(segments, groups=24, hours=2, seed=6, partitions=4)
+    source = ("--segments", segments)
+    in_ingest = run_killed(cache, out, "ingest", "os.fsync", 5, "ingest", *source)
+    in_build = run_killed(cache, out, "build", "store.Transaction.replace", 2, "run", *source)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(settings, "_FEW_ROWS", 0)
+        patch.setattr(settings, "_WRITING", settings._WRITING | COMPILED)
+        done = pipeline("run", *source, "--out", out)
     assert done.exit_code == 0, done.output
-    return Made(home / "segments", home / "out", done.output)
+    assert done.output.startswith("log: nothing new\n")
+    quick_start.leave_archive(spark)
+    said = in_build.said + done.output.removeprefix("log: nothing new\n")
+    return Made(segments, out, said, in_ingest, in_build)

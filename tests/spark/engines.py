@@ -15,27 +15,28 @@ import pyspark
 
 from tests.kit import processes
 from tests.kit.ports import free_port
+from tests.spark import quick_start
 
 __all__ = ["SPARK", "SUBMIT", "Standalone", "environment", "wait_for"]
 
 SPARK = Path(pyspark.__file__).parent
 SUBMIT = str(SPARK / "bin" / "spark-submit")
-#: What an administrator has set for all jobs: spark-defaults.conf.
-_CONF = Path(__file__).parent / "conf"
-_SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-_DAEMON = f"{_SHORT} -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+#: Nobody looks at their pages, and a description of each plan would be written after each of its stages.
+_QUIET = "-Dspark.ui.enabled=false -Dspark.sql.ui.explainMode=simple"
 _PATIENCE_S = 300.0
 
 
 def environment(**more: str) -> dict[str, str]:
     """What a user's shell has, without the session of the tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SPARK")}
+    options = quick_start.java_options()
     return kept | {
-        "SPARK_HOME": os.environ.get("SPARK_HOME", str(SPARK)),
-        "SPARK_CONF_DIR": str(_CONF),
+        **quick_start.variables(),
+        "SPARK_LAUNCHER_OPTS": quick_start.LAUNCHER,
+        # Of drivers, which tell executors.
+        "SPARK_SUBMIT_OPTS": f'{options} {_QUIET} "-Dspark.executor.extraJavaOptions={options}"',
+        "SPARK_DAEMON_JAVA_OPTS": options,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        # Of the JVM that Spark's scripts ask for a command line.
-        "SPARK_LAUNCHER_OPTS": _SHORT,
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
@@ -68,7 +69,7 @@ class Standalone:
             self._processes.append(
                 subprocess.Popen(
                     processes.tethered([*command, *port, *arguments]),
-                    env=environment(SPARK_DAEMON_JAVA_OPTS=_DAEMON),
+                    env=environment(),
                     cwd=self._directory,
                     stdout=log,
                     stderr=log,

@@ -12,17 +12,20 @@ from click.testing import CliRunner, Result
 from coterie.spark.command import command
 from coterie.spark.pipeline.output import plain
 from coterie.spark.pipeline.store import TableStore
+from tests.spark.killed import Killed
 from tests.unit.spark.tables import rows_of
 
 __all__ = ["Made", "everything", "must_agree", "pipeline"]
 
 
 class Made(NamedTuple):
-    """What `coterie pipeline run` made of segment files, and what it said."""
+    """What `coterie pipeline run` made of segment files after it was killed twice, and what it said."""
 
     segments: Path
     out: Path
     said: str
+    killed_in_ingest: Killed
+    killed_in_build: Killed
 
 
 def pipeline(*arguments: str | Path) -> Result:

@@ -1,4 +1,4 @@
-"""The pipeline on a simulated fleet: tables, marts, report, SQL and plan; and after kill -9 the same again.
+"""The pipeline on a simulated fleet: tables, marts, report, SQL and plan; and what kill -9 leaves.
 
 The fleet has hostile names: formulas, quotes, markup, separators.
 """
@@ -22,19 +22,14 @@ from pyspark.sql import SparkSession
 from coterie.plans.model import load_plan
 from coterie.spark.command import command
 from coterie.spark.marts import MARTS
-from coterie.spark.pipeline import settings
 from coterie.spark.pipeline.frames import read_table
 from coterie.spark.pipeline.output import plain
 from coterie.spark.pipeline.query import run_query
 from coterie.spark.pipeline.report.figures import FIGURES
-from coterie.spark.pipeline.startup import prepare
 from coterie.spark.pipeline.store import TableStore
 from coterie.spark.pipeline.tables import RAW
 from tests.spark.engines import environment
-from tests.spark.pipeline_kit import Made, everything, pipeline
-
-#: Spark compiles plans, as it does for users with many rows.
-COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+from tests.spark.pipeline_kit import Made, pipeline
 
 
 def test_run_makes_all_tables_and_a_report(made: Made) -> None:
@@ -66,89 +61,32 @@ def test_there_is_nothing_new_the_second_time(made: Made) -> None:
     assert TableStore(made.out).catalog.version == version
 
 
-def test_killed_in_ingest_and_in_build_and_run_again(
-    spark: SparkSession, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """kill -9, in processes of their own; in the end the same tables, by the way that is for many rows."""
-    out = tmp_path / "out"
-    source = ("ingest", "--segments", str(made.segments), "--out", str(out))
-    monkeypatch.setenv("SPARK_CONF_DIR", environment()["SPARK_CONF_DIR"])
-    cache = cache_with_archive(tmp_path)
-    # In the middle of the commit: data files are there, and some manifests, but no catalog.
-    killed = run_killed(cache, "os.fsync", 5, *source)
-    assert (killed.returncode, killed.stderr) == (-signal.SIGKILL, "")
-    [kept] = cache.rglob("*.command")
-    by_script = kept.stat()
-    assert TableStore(out).tables == []
-    assert list(out.glob("commits/*/*/*.parquet"))
+def test_killed_in_ingest_nothing_is_a_table(made: Made) -> None:
+    """In the middle of the commit: data files are there, and some manifests, but no catalog."""
+    killed = made.killed_in_ingest
+    assert (killed.code, killed.said, killed.complaint) == (-signal.SIGKILL, "", "")
+    assert killed.tables == set()
+    assert "commits" in killed.written
 
-    done = pipeline(*source)
-    assert done.exit_code == 0, done.output
-    assert done.output.startswith("log: ")
 
-    # In the middle of the marts: some are written.
-    killed = run_killed(cache, "store.Transaction.replace", 2, "build", "--out", str(out))
-    assert (killed.returncode, killed.stderr) == (-signal.SIGKILL, "")
+def test_killed_in_build_no_mart_is_a_table(made: Made) -> None:
+    """In the middle of the marts: some are written."""
+    killed = made.killed_in_build
+    assert (killed.code, killed.complaint) == (-signal.SIGKILL, "")
+    assert killed.said.startswith("log: ")
+    assert {"commits", "group_events"} <= killed.tables
+    assert not MARTS.keys() & killed.tables
+    assert MARTS.keys() & killed.written
     # The second start was by the command that the script had come to in the first: it was not kept anew.
-    assert kept.stat().st_ino == by_script.st_ino
-    assert not MARTS.keys() & set(TableStore(out).tables)
-    assert {path.parents[1].name for path in out.glob("*/*/*.parquet")} & MARTS.keys()
-
-    monkeypatch.setattr(settings, "_FEW_ROWS", 0)
-    monkeypatch.setattr(settings, "_WRITING", settings._WRITING | COMPILED)
-    assert pipeline("build", "--out", out).exit_code == 0
-    assert everything(out) == everything(made.out)
-    named = {path for name in TableStore(out).tables for path in TableStore(out).paths(name)}
-    assert {str(path) for path in out.rglob("*.parquet")} == named
+    assert len(killed.commands) == 1
+    assert killed.commands == made.killed_in_ingest.commands
 
 
-#: Runs `coterie pipeline` and ends as by kill -9 at the n-th call of a function, after ingest or build began.
-KILLED = """
-import os, signal, sys
-from coterie.spark.pipeline import build, ingest, store
-
-left = [{number}]
-real = {function}
-
-def killing(*arguments, **named):
-    left[0] -= 1
-    if not left[0]:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return real(*arguments, **named)
-
-def armed(step):
-    def begin(*arguments, **named):
-        {function} = killing
-        return step(*arguments, **named)
-    return begin
-
-build.build, ingest.ingest = armed(build.build), armed(ingest.ingest)
-from coterie.cli.main import main
-main(["pipeline", *sys.argv[1:], "--master", "local[2]"])
-"""
-
-
-def cache_with_archive(home: Path) -> Path:
-    """A cache with an archive that a JVM looks at and leaves alone: a real one takes long to make."""
-    cache = home / "cache"
-    dump = prepare(local=True, cache=cache / "coterie").dump
-    assert dump is not None
-    dump.with_suffix(".jsa").touch()
-    return cache
-
-
-def run_killed(
-    cache: Path, function: str, number: int, *arguments: str
-) -> subprocess.CompletedProcess[str]:
-    code = KILLED.format(function=function, number=number)
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment(XDG_CACHE_HOME=str(cache)),
-    )
+def test_run_again_nothing_is_left_of_those_that_were_killed(made: Made) -> None:
+    """That the tables are those of a run that was not disturbed, test_pipeline_engines.py shows."""
+    store = TableStore(made.out)
+    named = {path for name in store.tables for path in store.paths(name)}
+    assert {str(path) for path in made.out.rglob("*.parquet")} == named
 
 
 def test_the_report_is_what_the_tables_say(spark: SparkSession, made: Made) -> None:

@@ -33,7 +33,10 @@ def run(*command: str | Path) -> str:
 def test_segment_files_through_spark_submit(
     spark: SparkSession, standalone: Standalone, made: Made, tmp_path: Path
 ) -> None:
-    """The whole pipeline, with master and memory from spark-submit."""
+    """The whole pipeline, with master and memory from spark-submit.
+
+    What is there in the end is what is there after two runs that were killed and one with compiled plans.
+    """
     out = tmp_path / "out"
     said = run(
         *(SUBMIT, "--master", standalone.master, "--executor-memory", "512m"),

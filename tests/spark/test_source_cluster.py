@@ -20,6 +20,7 @@ from coterie.datasets.schemas import DATASETS, LIVE
 from coterie.error_codes import ErrorCode
 from coterie.spark.errors import sentence
 from coterie.testing import EmbeddedCluster
+from tests.spark.engines import environment
 
 JOB = Path(__file__).parent / "jobs" / "stream_job.py"
 _PATIENCE_S = 240.0
@@ -147,6 +148,7 @@ def test_a_stream_goes_on_where_it_was_when_it_was_killed(
             [sys.executable, str(JOB), cluster.bootstrap_servers, str(tmp_path)],
             stdout=log,
             stderr=log,
+            env=environment(),
             start_new_session=True,
         )
     try:

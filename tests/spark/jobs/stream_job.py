@@ -13,9 +13,7 @@ from coterie.spark.session import session
 
 def main() -> int:
     bootstrap, directory = sys.argv[1], Path(sys.argv[2])
-    spark = session(
-        "local[2]", settings={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-    )
+    spark = session("local[2]")
     query = (
         spark.readStream.format("coterie")
         .option("bootstrap.servers", bootstrap)

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-__all__ = ["QuickStart", "cache_directory", "prepare", "stamp"]
+__all__ = ["QuickStart", "cache_directory", "home_of_links", "prepare", "stamp"]
 
 #: A dump that failed this often is not tried again: the class path may be one that cannot be archived.
 _TRIES: Final = 3
@@ -82,7 +82,7 @@ def _prepare(quick: QuickStart, cache: Path, *, local: bool) -> None:
     cache.mkdir(parents=True, exist_ok=True)
     home = spark
     if local and "SPARK_HOME" not in os.environ:
-        home = _home_of_links(spark, cache)
+        home = home_of_links(spark, cache)
         quick.environment["SPARK_HOME"] = str(home)
     # Before the JVM itself another one runs, for a moment, to find out its command line.
     quick.environment["SPARK_LAUNCHER_OPTS"] = os.environ.get("SPARK_LAUNCHER_OPTS", _LAUNCHER)
@@ -138,7 +138,7 @@ def stamp(path: Path) -> str:
     return "-"
 
 
-def _home_of_links(spark: Path, cache: Path) -> Path:
+def home_of_links(spark: Path, cache: Path) -> Path:
     """A directory of links to all of a Spark home except `python`; made beside and renamed."""
     digest = hashlib.sha256(f"{spark} {stamp(spark)}".encode()).hexdigest()[:16]
     home = cache / f"spark-home-{digest}"
