@@ -16,14 +16,18 @@ from xdist.scheduler import LoadScopeScheduling
 
 #: Longest first. What begins with one of these names is one piece of work.
 FIRST = (
-    # What shares a fleet that went through the pipeline, and a Spark cluster; then the rest of Spark, which
-    # takes as long.
+    # What shares a fleet that went through the pipeline, and a Spark cluster; all marts; then the rest of
+    # Spark, for whoever has a session by then.
     (
         "tests/spark/test_pipeline.py",
         "tests/spark/test_pipeline_engines.py",
-        "tests/spark/test_pipeline_ingest.py",
         "tests/spark/test_source_engines.py",
     ),
+    ("tests/spark/test_marts",),
+    ("tests/spark/test_source_kafka.py",),
+    ("tests/spark/test_source_cluster.py", "tests/spark/test_source_security.py"),
+    ("tests/spark/test_pipeline_clusters.py",),
+    ("tests/spark/test_pipeline_ingest.py",),
     ("tests/spark/",),
     ("tests/compat/",),
     ("tests/faults/test_storage_faults.py",),

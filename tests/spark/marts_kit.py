@@ -88,7 +88,7 @@ def alone(mart: str, tables: dict[str, DataFrame], as_of: datetime | None = None
 
 
 def with_marts(
-    spark: SparkSession, tables: dict[str, DataFrame], as_of: datetime, *marts: str
+    spark: SparkSession, tables: dict[str, DataFrame], as_of: datetime | None, *marts: str
 ) -> dict[str, DataFrame]:
     """The tables, and these marts made from them one after the other."""
     found = dict(tables)

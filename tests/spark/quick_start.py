@@ -42,9 +42,12 @@ _SHORT = (
 @cache
 def variables() -> dict[str, str]:
     """Where Spark is: without its zip of Python sources, so that workers import the compiled ones."""
-    settings = _PLACE / "conf"
-    settings.mkdir(parents=True, exist_ok=True)
-    return {"SPARK_HOME": str(home_of_links(_SPARK, _PLACE)), "SPARK_CONF_DIR": str(settings)}
+    _PLACE.mkdir(exist_ok=True)
+    home = home_of_links(_SPARK, _PLACE)
+    # Executors look for settings there, whatever else is said.
+    settings = home / "conf"
+    settings.mkdir(exist_ok=True)
+    return {"SPARK_HOME": str(home), "SPARK_CONF_DIR": str(settings)}
 
 
 def archive() -> Path | None:

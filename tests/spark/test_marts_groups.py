@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from coterie.errors import InvalidArgument
 from coterie.spark.marts import (
@@ -28,7 +28,6 @@ from tests.spark.marts_kit import (
     commit,
     frame,
     generation,
-    make_marts,
     member,
     only,
     quick,
@@ -182,7 +181,7 @@ def wrote(offset: int, ago: float, *members: dict[str, Any], group: str) -> dict
 
 @pytest.fixture(scope="module")
 def mixed(session: SparkSession) -> dict[str, list[Row]]:
-    """Ten minutes after a snapshot the log was read: every mart."""
+    """Ten minutes after a snapshot the log was read: marts about groups and their members."""
     groups = [
         taken("came back", 0),
         taken("deleted", 1),
@@ -221,7 +220,14 @@ def mixed(session: SparkSession) -> dict[str, list[Row]]:
         "group_events": frame(session, "group_events", events),
         "commits": frame(session, "commits", commits),
     }
-    return make_marts(session, tables, NOW)
+    return about_groups(session, tables)
+
+
+def about_groups(session: SparkSession, tables: dict[str, DataFrame]) -> dict[str, list[Row]]:
+    """Marts that are made from groups and members as they are now."""
+    known = with_marts(session, tables, NOW, "groups_now", "members_now")
+    names = ("group_summary", "topic_subscribers", "stale_groups")
+    return {name: alone(name, known, NOW) for name in names}
 
 
 def test_of_log_and_snapshot_the_later_decides(mixed: dict[str, list[Row]]) -> None:
@@ -271,9 +277,7 @@ def test_what_a_broker_did_not_tell_the_log_does(session: SparkSession, scope: s
         "commits": frame(session, "commits", commits),
         "errors": frame(session, "errors", [before, error]),
     }
-    names = ("group_summary", "topic_subscribers", "stale_groups")
-    known = with_marts(session, tables, NOW, "groups_now", "members_now")
-    made = {name: alone(name, known, NOW) for name in names}
+    made = about_groups(session, tables)
     unseen = {"g": 1, "by hand": 0} if scope == "broker" else {}
     found = {row.group_id: row.members for row in made["group_summary"]}
     assert found == {"shown": 1} | unseen

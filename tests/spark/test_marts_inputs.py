@@ -23,6 +23,7 @@ from tests.spark.marts_kit import (
     member,
     only,
     quick,
+    with_marts,
 )
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "marts.md"
@@ -115,8 +116,8 @@ def test_a_snapshot_without_offsets_is_not_filled_from_an_older_one(session: Spa
         "groups": frame(session, "groups", groups),
         "offsets": frame(session, "offsets", offsets),
     }
-    names = ("lag", *MAKE_LAG)
-    found = {name: alone(name, tables) for name in names}
+    known = with_marts(session, tables, NOW, "groups_now", "members_now")
+    found = {name: alone(name, known) for name in ("lag", *MAKE_LAG)}
     assert found["lag"] == found["topic_subscribers"] == []
     group = only(found["group_summary"])
     assert (group.partitions, group.total_lag) == (None, None)

@@ -35,10 +35,14 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
 def planned(session: SparkSession, cluster: EmbeddedCluster) -> Plan:
     """A plan to delete all groups without members, by the cluster's log."""
     read = session.read.format("coterie").option("bootstrap.servers", cluster.bootstrap_servers)
-    commits, events = read.load("commits"), read.load("group_events")
+    # Once for all that is made from them.
+    commits, events = (read.load(name).cache() for name in ("commits", "group_events"))
     behind = lag(commits)
     stale = stale_groups(commits, group_events=events, lag=behind, idle_for=timedelta(0))
-    return delete_plan(stale, behind)
+    plan = delete_plan(stale, behind)
+    commits.unpersist()
+    events.unpersist()
+    return plan
 
 
 def executed(cluster: EmbeddedCluster, plan: Plan, undo: Path) -> dict[str, Outcome]:

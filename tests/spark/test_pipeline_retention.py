@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from coterie.simulation import simulate
 from coterie.simulation.simulator import START_MS
@@ -18,7 +18,7 @@ from coterie.spark.pipeline.frames import read_table
 from coterie.spark.pipeline.ingest import ingest
 from coterie.spark.pipeline.origin import SegmentOrigin
 from coterie.spark.pipeline.store import TableStore
-from tests.spark.marts_kit import alone, quick
+from tests.spark.marts_kit import alone, quick, with_marts
 
 #: Midnight, in the middle of what is simulated.
 CUT = datetime.fromtimestamp(START_MS / 1000, UTC) + timedelta(days=1)
@@ -55,10 +55,19 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
         yield quick_session
 
 
-def made(session: SparkSession, store: TableStore, mart: str) -> Rows:
+@pytest.fixture(scope="module")
+def tables(
+    session: SparkSession, stores: tuple[TableStore, TableStore]
+) -> list[dict[str, DataFrame]]:
+    """Of both: raw tables, and marts that several others are made from."""
+    raw = ("commits", "group_events", "end_offsets")
+    given = ({name: read_table(session, store, name) for name in raw} for store in stores)
+    return [with_marts(session, each, None, "groups_now", "members_now", "lag") for each in given]
+
+
+def made(tables: dict[str, DataFrame], mart: str) -> Rows:
     """The rows of a mart, in order."""
-    names = ("commits", "group_events", "end_offsets")
-    rows = alone(mart, {name: read_table(session, store, name) for name in names})
+    rows = tables[mart].collect() if mart in tables else alone(mart, tables)
     return sorted((row.asDict(recursive=True) for row in rows), key=str)
 
 
@@ -71,23 +80,21 @@ def made(session: SparkSession, store: TableStore, mart: str) -> Rows:
     ],
 )
 def test_days_that_stay_are_as_they_were(
-    session: SparkSession, stores: tuple[TableStore, TableStore], mart: str, time: str
+    tables: list[dict[str, DataFrame]], mart: str, time: str
 ) -> None:
     midnight = CUT.replace(tzinfo=None)  # as Spark gives times, in UTC
-    whole, cut = (
-        [row for row in made(session, store, mart) if row[time] >= midnight] for store in stores
-    )
+    whole, cut = ([row for row in made(each, mart) if row[time] >= midnight] for each in tables)
     assert whole
     assert cut == whole
 
 
 def test_lag_is_as_it_was_but_how_old_is_known_since_the_cut(
-    session: SparkSession, stores: tuple[TableStore, TableStore]
+    tables: list[dict[str, DataFrame]],
 ) -> None:
     def place(row: dict[str, Any]) -> tuple[str, str, int]:
         return row["group_id"], row["topic"], row["partition"]
 
-    whole, cut = (sorted(made(session, store, "lag"), key=place) for store in stores)
+    whole, cut = (sorted(made(each, "lag"), key=place) for each in tables)
     assert len(cut) == len(whole) > 0
     for before, after in zip(whole, cut, strict=True):
         timeless = {"lag_seconds": 0, "at_least": False}
@@ -98,8 +105,6 @@ def test_lag_is_as_it_was_but_how_old_is_known_since_the_cut(
 
 
 @pytest.mark.parametrize("mart", ["stale_groups", "topic_subscribers"])
-def test_what_holds_now_is_as_it_was(
-    session: SparkSession, stores: tuple[TableStore, TableStore], mart: str
-) -> None:
-    whole, cut = (made(session, store, mart) for store in stores)
+def test_what_holds_now_is_as_it_was(tables: list[dict[str, DataFrame]], mart: str) -> None:
+    whole, cut = (made(each, mart) for each in tables)
     assert cut == whole != []
