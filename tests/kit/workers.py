@@ -28,6 +28,8 @@ FIRST = (
     ("tests/spark/test_source_cluster.py", "tests/spark/test_source_security.py"),
     ("tests/spark/test_pipeline_clusters.py",),
     ("tests/spark/test_pipeline_ingest.py",),
+    ("tests/spark/test_pipeline_retention.py",),
+    ("tests/spark/test_source_segments.py",),
     ("tests/spark/",),
     ("tests/compat/",),
     ("tests/faults/test_storage_faults.py",),

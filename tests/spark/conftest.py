@@ -48,8 +48,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         # Of each plan, after each of its stages, Spark writes a description for its page.
         .config("spark.sql.ui.explainMode", "simple")
-        # Of each column that is written down PySpark would tell the JVM the line.
+        # Of each column that is written down PySpark would tell the JVM the line, and that look for its own.
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
+        .config("spark.sql.dataFrameQueryContext.enabled", "false")
         .config("spark.python.daemon.module", preloaded.__name__)
         .config(map={**SETTINGS, **REDACTION})
         # For the tests of filters.

@@ -43,6 +43,8 @@ _STARTING: Final = {
     # Of each column that is written down PySpark would tell the JVM the line, for the messages of errors: six
     # more calls where one would do, and the marts write down thousands.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Of each column and each step the JVM would look through its stack for the line, to the same end.
+    "spark.sql.dataFrameQueryContext.enabled": "false",
 }
 #: Up to so many rows, a JVM is done before its second compiler has repaid the time it takes from the cores: a
 #: third of the time of a small run, a fifth at a million rows, nothing any more at four million.
