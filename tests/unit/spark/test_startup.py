@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from coterie.spark.pipeline.startup import QuickStart, prepare
+from coterie.spark.pipeline.startup import QuickStart, home_of_links, prepare
 
 ARCHIVE = b"\xf0\x0b\xab\xa8" + bytes(2_000_000)
 
@@ -63,6 +65,35 @@ def test_workers_do_not_see_the_zip_without_compiled_code(java: Path, tmp_path: 
     assert (home / "jars" / "spark-core.jar").exists()
     assert not (home / "python").exists()
     assert "SPARK_HOME" not in prepare(local=False, cache=tmp_path / "cache").environment
+
+
+def test_two_that_make_a_home_at_once_share_it(
+    java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slower one finds it made when it is about to make it; a JVM may run from it by then."""
+    spark, cache = tmp_path / "pyspark", tmp_path
+    real = tempfile.mkdtemp
+    quicker: list[int] = []
+
+    def slowly(**named: Any) -> Any:
+        monkeypatch.setattr(tempfile, "mkdtemp", real)
+        quicker.append(home_of_links(spark, cache).stat().st_ino)
+        return real(**named)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", slowly)
+    home = home_of_links(spark, cache)
+    assert [home.stat().st_ino] == quicker
+    assert list(cache.glob("spark-home-*")) == [home]
+
+
+def test_links_into_a_spark_that_has_gone_are_made_anew(java: Path, tmp_path: Path) -> None:
+    spark, cache = tmp_path / "pyspark", tmp_path
+    home = home_of_links(spark, cache)
+    (home / "jars").unlink()
+    (home / "jars").symlink_to(tmp_path / "gone")
+    assert home_of_links(spark, cache) == home
+    assert (home / "jars" / "spark-core.jar").exists()
+    assert list(cache.glob("spark-home-*")) == [home]
 
 
 def test_a_home_that_the_user_chose_stays(

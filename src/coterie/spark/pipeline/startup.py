@@ -142,19 +142,23 @@ def home_of_links(spark: Path, cache: Path) -> Path:
     """A directory of links to all of a Spark home except `python`; made beside and renamed."""
     digest = hashlib.sha256(f"{spark} {stamp(spark)}".encode()).hexdigest()[:16]
     home = cache / f"spark-home-{digest}"
-    if (home / "bin" / "spark-submit").exists() and (home / "jars").exists():
+    if _leads_to_spark(home):
         return home
     made = Path(tempfile.mkdtemp(prefix="spark-home-", dir=cache))
     for entry in spark.iterdir():
         if entry.name != "python":
             (made / entry.name).symlink_to(entry)
-    if home.exists():  # links into a Spark that has gone
-        shutil.rmtree(home)
+    if home.exists() and not _leads_to_spark(home):  # links into a Spark that has gone
+        shutil.rmtree(home, ignore_errors=True)
     try:
         made.rename(home)
-    except OSError:  # another run was quicker
+    except OSError:  # another run was quicker, and its JVM may be at work there
         shutil.rmtree(made, ignore_errors=True)
     return home
+
+
+def _leads_to_spark(home: Path) -> bool:
+    return (home / "bin" / "spark-submit").exists() and (home / "jars").exists()
 
 
 def _promote(dump: Path, archive: Path) -> None:
