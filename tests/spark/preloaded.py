@@ -1,9 +1,8 @@
-"""The daemon from which the session forks its Python workers, with all that they import loaded already.
+"""The daemon from which the session forks workers for its tasks, with all that they import loaded already.
 
 Spark's own daemon, pyspark.daemon, imports nothing before it forks, for a library may have started threads by
-then; so each of some sixty workers would import Arrow, pandas and Coterie anew, for half a second. What is
-imported here was seen to survive a fork on Linux. Sparks in processes of their own have Spark's daemon, as
-users do.
+then; so each worker would import Arrow, pandas and Coterie anew. What is imported here was seen to survive a
+fork on Linux. Workers that plan, and those of Sparks in processes of their own, come from Spark's daemon.
 """
 
 from __future__ import annotations
@@ -13,15 +12,7 @@ import importlib
 import os
 import runpy
 
-_IMPORTED = (
-    "pandas",
-    "pyspark.sql.worker.create_data_source",
-    "pyspark.sql.worker.data_source_pushdown_filters",
-    "pyspark.sql.worker.lookup_data_sources",
-    "pyspark.sql.worker.plan_data_source_read",
-    "pyspark.worker",
-    "coterie.spark.source",
-)
+_IMPORTED = ("pandas", "pyspark.worker", "coterie.spark.source")
 
 if __name__ == "__main__":
     os.environ["OPENBLAS_NUM_THREADS"] = "1"

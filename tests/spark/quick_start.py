@@ -32,8 +32,8 @@ _SPARK = Path(pyspark.__file__).parent
 LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: The second compiler would take the cores from the tests, and four collectors, too. The first alone has 48
 #: MB for code, which the plans of the marts fill; then the JVM stops compiling. And Spark's classes are taken
-#: as they are: to verify them takes a young JVM three seconds. Plans are trees all over the heap: with huge
-#: pages a session takes some 7 % less.
+#: as they are: to verify them takes a young JVM three seconds. Plans are trees all over the heap, for
+#: which huge pages are quicker.
 _SHORT = (
     f"{LAUNCHER} -XX:ReservedCodeCacheSize=256m -XX:+UseTransparentHugePages"
     " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
