@@ -137,8 +137,8 @@ class _Maker:
 
     def value(self, kind: WireType, depth: int) -> st.SearchStrategy[Any]:
         match kind:
-            case Number(lowest=lowest, highest=highest):
-                return st.booleans() if kind == BOOLEAN else st.integers(lowest, highest)
+            case Number():
+                return _numbers(kind)
             case Text():
                 return _TEXTS
             case Blob():
@@ -202,6 +202,14 @@ def _pieces(cls: type[Struct], version: int, *, flexible: bool) -> list[Piece]:
         for field in fields_of(cls)
         if version in field.versions and field.tag is None
     ]
+
+
+def _numbers(kind: Number) -> st.SearchStrategy[Any]:
+    if kind == BOOLEAN:
+        return st.booleans()
+    if kind.name == "float64":
+        return st.floats(allow_nan=False)
+    return st.integers(kind.lowest, kind.highest)
 
 
 def _smallest(field: Field, version: int, *, flexible: bool) -> bytes:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import sys
 from typing import Annotated, ClassVar, Final, NamedTuple
 
 __all__ = [
     "RECORDS",
+    "Float64",
     "Int8",
     "Int16",
     "Int32",
@@ -47,6 +49,10 @@ Int16 = Annotated[int, _integer("int16", "h", 2)]
 Int32 = Annotated[int, _integer("int32", "i", 4)]
 Int64 = Annotated[int, _integer("int64", "q", 8)]
 UInt16 = Annotated[int, _integer("uint16", "H", 2, signed=False)]
+#: An IEEE double; only client quotas have one.
+Float64 = Annotated[
+    float, Number("float64", "d", 8, int(-sys.float_info.max), int(sys.float_info.max))
+]
 
 RECORDS: Final = "records"
 #: Record batches inside a message: bytes here, taken apart by coterie.protocol.records.

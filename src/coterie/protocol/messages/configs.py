@@ -1,4 +1,4 @@
-"""Settings: DescribeConfigs, IncrementalAlterConfigs, ListConfigResources."""
+"""Settings: DescribeConfigs, IncrementalAlterConfigs, AlterConfigs, ListConfigResources."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from coterie.protocol.schema import Request, Response, Struct, field
 from coterie.protocol.types import Int8, Int16, Int32
 
 __all__ = [
+    "AlterConfigsRequest",
     "AlterConfigsResource",
     "AlterConfigsResourceResponse",
+    "AlterConfigsResponse",
     "AlterableConfig",
     "ConfigResource",
     "DescribeConfigsRequest",
@@ -18,6 +20,8 @@ __all__ = [
     "DescribeConfigsSynonym",
     "IncrementalAlterConfigsRequest",
     "IncrementalAlterConfigsResponse",
+    "LegacyAlterConfigsResource",
+    "LegacyAlterableConfig",
     "ListConfigResourcesRequest",
     "ListConfigResourcesResponse",
 ]
@@ -212,3 +216,42 @@ class ListConfigResourcesResponse(Response, key=74, versions="0-1", flexible="0+
     )
     error_code: Int16 = field("0+", "Error code; 0 when all is well.", default=0)
     config_resources: tuple[ConfigResource, ...] = field("0+", "Resources found.", default=())
+
+
+class LegacyAlterableConfig(Struct):
+    """One entry to set."""
+
+    name: str = field("0+", "Name of the entry.", default="")
+    value: str | None = field("0+", "Value to set.", default="", nullable="0+")
+
+
+class LegacyAlterConfigsResource(Struct):
+    """Resource and all entries that it shall have."""
+
+    resource_type: Int8 = field(
+        "0+", "Type: 2 topic, 4 broker, 8 logger, 16 client metrics, 32 group.", default=0
+    )
+    resource_name: str = field("0+", "Name of the resource.", default="")
+    configs: tuple[LegacyAlterableConfig, ...] = field(
+        "0+", "The entries that the resource shall have; all others are removed.", default=()
+    )
+
+
+class AlterConfigsRequest(Request, key=33, versions="0-2", flexible="2+"):
+    """Replaces all dynamic configuration of resources."""
+
+    resources: tuple[LegacyAlterConfigsResource, ...] = field(
+        "0+", "Resources to change.", default=()
+    )
+    validate_only: bool = field("0+", "True checks the request and changes nothing.", default=False)
+
+
+class AlterConfigsResponse(Response, key=33, versions="0-2", flexible="2+"):
+    """Outcome for each resource."""
+
+    throttle_time_ms: Int32 = field(
+        "0+", "Milliseconds the client was throttled; 0 if not.", default=0
+    )
+    responses: tuple[AlterConfigsResourceResponse, ...] = field(
+        "0+", "One entry per resource.", default=()
+    )

@@ -1,4 +1,4 @@
-"""Topics: create, delete, grow, describe, and where their logs are."""
+"""Topics: create, delete, grow, describe."""
 
 from __future__ import annotations
 
@@ -29,21 +29,10 @@ __all__ = [
     "DeleteTopicState",
     "DeleteTopicsRequest",
     "DeleteTopicsResponse",
-    "DescribableLogDirTopic",
-    "DescribeLogDirsPartition",
-    "DescribeLogDirsRequest",
-    "DescribeLogDirsResponse",
-    "DescribeLogDirsResult",
-    "DescribeLogDirsTopic",
     "DescribeTopicPartitionsRequest",
     "DescribeTopicPartitionsResponse",
     "DescribeTopicPartitionsResponsePartition",
     "DescribeTopicPartitionsResponseTopic",
-    "ListPartitionReassignmentsRequest",
-    "ListPartitionReassignmentsResponse",
-    "ListPartitionReassignmentsTopics",
-    "OngoingPartitionReassignment",
-    "OngoingTopicReassignment",
     "TopicRequest",
 ]
 
@@ -415,135 +404,4 @@ class DescribeTopicPartitionsResponse(Response, key=75, versions="0", flexible="
     )
     next_cursor: Cursor | None = field(
         "0+", "Where the next page begins; null after the last one.", default=None, nullable="0+"
-    )
-
-
-class DescribableLogDirTopic(Struct):
-    """Topic and partitions to look for on disk."""
-
-    topic: str = field("0+", "Name of the topic.", default="")
-    partitions: tuple[Int32, ...] = field("0+", "Partitions to look for.", default=())
-
-
-class DescribeLogDirsRequest(Request, key=35, versions="1-5", flexible="2+"):
-    """Asks a broker which replicas sit in its log directories."""
-
-    topics: tuple[DescribableLogDirTopic, ...] | None = field(
-        "0+", "Topics to look for; null asks for all.", default=(), nullable="0+"
-    )
-
-
-class DescribeLogDirsPartition(Struct):
-    """Replica of one partition in the directory."""
-
-    partition_index: Int32 = field("0+", "Number of the partition within the topic.", default=0)
-    partition_size: Int64 = field(
-        "0+", "Bytes that the replica's segments take on disk.", default=0
-    )
-    offset_lag: Int64 = field(
-        "0+", "Offsets the replica is behind; for a move, behind the source.", default=0
-    )
-    is_future_key: bool = field(
-        "0+", "True if the replica is still being moved into the directory.", default=False
-    )
-
-
-class DescribeLogDirsTopic(Struct):
-    """Topic with replicas in the directory."""
-
-    name: str = field("0+", "Name of the topic.", default="")
-    partitions: tuple[DescribeLogDirsPartition, ...] = field(
-        "0+", "One entry per replica.", default=()
-    )
-
-
-class DescribeLogDirsResult(Struct):
-    """One log directory and what it holds."""
-
-    error_code: Int16 = field(
-        "0+", "KAFKA_STORAGE_ERROR if the disk failed; 0 when all is well.", default=0
-    )
-    log_dir: str = field("0+", "Absolute path of the log directory.", default="")
-    topics: tuple[DescribeLogDirsTopic, ...] = field(
-        "0+", "Topics with replicas in the directory.", default=()
-    )
-    total_bytes: Int64 = field(
-        "4+", "Size in bytes of the directory's volume; -1 if unknown.", default=-1, ignorable=True
-    )
-    usable_bytes: Int64 = field(
-        "4+", "Free bytes on the directory's volume; -1 if unknown.", default=-1, ignorable=True
-    )
-    is_cordoned: bool = field(
-        "5+", "True if the directory takes no new replicas.", default=False, ignorable=True
-    )
-
-
-class DescribeLogDirsResponse(Response, key=35, versions="1-5", flexible="2+"):
-    """Replicas and disk space in each log directory of the broker."""
-
-    throttle_time_ms: Int32 = field(
-        "0+", "Milliseconds the client was throttled; 0 if not.", default=0
-    )
-    error_code: Int16 = field(
-        "3+", "CLUSTER_AUTHORIZATION_FAILED if not allowed; 0 if fine.", default=0, ignorable=True
-    )
-    results: tuple[DescribeLogDirsResult, ...] = field(
-        "0+", "One entry per log directory.", default=()
-    )
-
-
-class ListPartitionReassignmentsTopics(Struct):
-    """Topic and partitions to report on."""
-
-    name: str = field("0+", "Name of the topic.", default="")
-    partition_indexes: tuple[Int32, ...] = field("0+", "Partitions to report on.", default=())
-
-
-class ListPartitionReassignmentsRequest(Request, key=46, versions="0", flexible="0+"):
-    """Asks the controller for replica moves under way."""
-
-    timeout_ms: Int32 = field(
-        "0+", "Milliseconds to wait for the controller's answer.", default=60000
-    )
-    topics: tuple[ListPartitionReassignmentsTopics, ...] | None = field(
-        "0+", "Topics to report on; null asks for all.", default=None, nullable="0+"
-    )
-
-
-class OngoingPartitionReassignment(Struct):
-    """Replica move of one partition."""
-
-    partition_index: Int32 = field("0+", "Number of the partition within the topic.", default=0)
-    replicas: tuple[Int32, ...] = field(
-        "0+", "Brokers in the replica set while the move lasts.", default=()
-    )
-    adding_replicas: tuple[Int32, ...] = field(
-        "0+", "Brokers that are gaining a replica.", default=()
-    )
-    removing_replicas: tuple[Int32, ...] = field(
-        "0+", "Brokers that are losing their replica.", default=()
-    )
-
-
-class OngoingTopicReassignment(Struct):
-    """Topic with replica moves under way."""
-
-    name: str = field("0+", "Name of the topic.", default="")
-    partitions: tuple[OngoingPartitionReassignment, ...] = field(
-        "0+", "Partitions with replica moves under way.", default=()
-    )
-
-
-class ListPartitionReassignmentsResponse(Response, key=46, versions="0", flexible="0+"):
-    """Replica moves under way, per partition."""
-
-    throttle_time_ms: Int32 = field(
-        "0+", "Milliseconds the client was throttled; 0 if not.", default=0
-    )
-    error_code: Int16 = field("0+", "Error code; 0 when all is well.", default=0)
-    error_message: str | None = field(
-        "0+", "Text that explains the error; null if there is none.", default="", nullable="0+"
-    )
-    topics: tuple[OngoingTopicReassignment, ...] = field(
-        "0+", "Topics with replica moves under way.", default=()
     )
