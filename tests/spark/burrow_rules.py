@@ -1,33 +1,56 @@
-"""Burrow's rules for a partition, read once more in plain Python: what the marts are held against."""
+"""Burrow's rules for a partition in plain Python, commit by commit: the model for the marts."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from coterie.spark.marts.burrow import Burrow
 
-__all__ = ["Seen", "judged"]
+__all__ = ["Seen", "judged", "ring"]
 
-#: How long ago, in any unit, and an offset; oldest first.
+#: How long ago, in seconds, and an offset; in the order of arrival.
 Seen = tuple[float, int]
+
+
+class Slot(NamedTuple):
+    """A place in the ring: the time of its first commit, the offset and the time of its last."""
+
+    ago: float
+    offset: int
+    last_ago: float
+
+
+def ring(commits: Sequence[Seen], settings: Burrow) -> list[Slot]:
+    """Burrow's ring: commits that come too soon, or with an earlier time, replace the newest."""
+    slots: list[Slot] = []
+    for ago, offset in commits:
+        if slots and slots[-1].ago - ago < settings.min_distance.total_seconds():
+            slots[-1] = Slot(slots[-1].ago, offset, ago)
+        else:
+            slots.append(Slot(ago, offset, ago))
+    return slots[-settings.intervals :]
 
 
 def judged(all_commits: Sequence[Seen], all_ends: Sequence[Seen], settings: Burrow) -> str:
     """Burrow's calculatePartitionStatus, step by step; NOTFOUND if it takes what nobody knows."""
-    commits = all_commits[-settings.intervals :]
+    slots = ring(all_commits, settings)
     ends = all_ends[-settings.intervals :]
     if not ends:
         return "NOTFOUND"
-    if ends[-1][1] - commits[-1][1] <= settings.allowed_lag:
+    if len(slots) / settings.intervals < settings.minimum_complete:
         return "OK"
-    first_ago, last_ago = commits[0][0], commits[-1][0]
-    if last_ago > first_ago - last_ago and all(end > commits[-1][1] for _, end in ends):
+    last = slots[-1]
+    if ends[-1][1] - last.offset <= settings.allowed_lag:
+        return "OK"
+    if last.ago > slots[0].ago - last.ago and all(end > last.offset for _, end in ends):
         return "STOP"
-    offsets = [offset for _, offset in commits]
+    offsets = [slot.offset for slot in slots]
     if _rewound(offsets):
         return "REWIND"
-    known = [([end for at, end in all_ends if at >= ago], offset) for ago, offset in commits]
+    # Of the ends that were sampled by the time of the commit, the newest.
+    known = [([end for at, end in all_ends if at >= slot.last_ago], slot.offset) for slot in slots]
     return _by_lags(
         offsets, [max(seen[-1] - offset, 0) for seen, offset in known if seen], settings
     )

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
 from coterie.spark.marts.burrow import (
@@ -19,7 +19,7 @@ from coterie.spark.marts.burrow import (
     partition_status,
     with_group_status,
 )
-from tests.spark.burrow_rules import judged
+from tests.spark.burrow_rules import judged, ring
 from tests.spark.marts_kit import NOW, commit, frame, quick
 
 
@@ -31,7 +31,7 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
 
 @dataclass
 class Case:
-    """Commits and end offsets of one partition, as (seconds ago, offset), oldest first."""
+    """Commits and end offsets of one partition, as (seconds ago, offset), in the order of arrival."""
 
     commits: list[tuple[float, int]]
     ends: list[tuple[float, int]]
@@ -98,19 +98,49 @@ CASES = {
         "STOP",
         Burrow(min_distance=timedelta(seconds=10)),
     ),
+    "a commit a second, merged, with lag that was zero": Case(
+        [(float(ago), max(1590 - 2 * ago, 1000)) for ago in range(600, -1, -1)],
+        [(600.0, 1000), *GROWING[-5:]],
+        "OK",
+        Burrow(min_distance=timedelta(seconds=30)),
+    ),
+    # Ten slots of 30 seconds span more than the silence; two hundred commits do not.
+    "the same offset every second, then a short silence": Case(
+        [(float(ago), 500) for ago in range(830, 229, -1)],
+        GROWING,
+        "STALL",
+        Burrow(min_distance=timedelta(seconds=30)),
+    ),
+    # One commit has a time of the future: those that follow replace it until the clock is there.
+    "a clock that ran ahead": Case(
+        [*every_minute(*range(500, 509), last=300), (-600, 508)]
+        + [(200.0 - i, 508) for i in range(50)],
+        GROWING,
+        "WARN",
+    ),
     "older than a week": Case([(8 * 86_400, 500)], [(9 * 86_400, 600), *GROWING], "NOTFOUND"),
 }
 
 
 def judge(session: SparkSession, cases: dict[str, Case], settings: Burrow) -> dict[str, str]:
-    """The statuses of partitions by name; each is a topic of its own, and NOTFOUND if it has none."""
+    """The statuses of partitions by name; NOTFOUND if one has none."""
+    judged_rows = with_group_status(statuses(session, cases, settings), settings)
+    return {
+        row.topic: row.status or "NOTFOUND"
+        for row in judged_rows.select("topic", "status").collect()
+    }
+
+
+def statuses(session: SparkSession, cases: dict[str, Case], settings: Burrow) -> DataFrame:
+    """The rows of `partition_status`; each case is a topic and a group of its own."""
     commits: list[dict[str, Any]] = []
     ends: list[dict[str, Any]] = []
     for name, case in cases.items():
         rows: list[tuple[float, int | None]] = [*case.commits]
         if case.removed is not None:
-            rows.append((case.removed, None))
-        for ago, offset in sorted(rows, key=lambda row: -row[0]):
+            earlier = sum(ago > case.removed for ago, _ in case.commits)
+            rows.insert(earlier, (case.removed, None))
+        for ago, offset in rows:
             commits.append(commit(len(commits), offset, ago, topic=name, group=f"of {name}"))
         ends += [
             {
@@ -123,11 +153,9 @@ def judge(session: SparkSession, cases: dict[str, Case], settings: Burrow) -> di
             for ago, end in case.ends
         ]
     now = session.range(1).select(lit(NOW).alias("as_of"))
-    found = partition_status(
+    return partition_status(
         frame(session, "commits", commits), frame(session, "end_offsets", ends), now, settings
     )
-    judged_rows = with_group_status(found, settings).select("topic", "status").collect()
-    return {row.topic: row.status or "NOTFOUND" for row in judged_rows}
 
 
 @pytest.mark.parametrize(
@@ -139,29 +167,58 @@ def test_each_rule_finds_its_case(session: SparkSession, settings: Burrow) -> No
     assert judge(session, cases, settings) == expected
 
 
-def test_random_rings_are_judged_as_the_rules_say(session: SparkSession) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Burrow(intervals=5),
+        Burrow(intervals=5, min_distance=timedelta(seconds=30)),
+        Burrow(intervals=3, min_distance=timedelta(seconds=90), minimum_complete=0.7),
+        Burrow(intervals=1, min_distance=timedelta(seconds=1), allowed_lag=20),
+    ],
+    ids=repr,
+)
+def test_random_rings_are_judged_as_the_rules_say(session: SparkSession, settings: Burrow) -> None:
     dice = random.Random(20)
     cases = {f"case {i}": _random(dice) for i in range(400)}
-    settings = Burrow(intervals=5)
     found = judge(session, cases, settings)
     expected = {name: judged(case.commits, case.ends, settings) for name, case in cases.items()}
     assert found == expected
-    assert set(found.values()) == {"NOTFOUND", "OK", "WARN", "STOP", "STALL", "REWIND"}
+    if settings == Burrow(intervals=5):
+        assert set(found.values()) == {"NOTFOUND", "OK", "WARN", "STOP", "STALL", "REWIND"}
+
+
+def test_rings_are_made_from_all_commits(session: SparkSession) -> None:
+    """The slots themselves, for any rate of commits and any clock, and not only the verdict on them."""
+    settings = Burrow(intervals=4, min_distance=timedelta(seconds=30))
+    dice = random.Random(21)
+    cases = {f"case {i}": replace(_random(dice), ends=GROWING) for i in range(100)}
+    found = {
+        row.topic: [(each["at"], each["committed"]) for each in row.ring]
+        for row in statuses(session, cases, settings).select("topic", "ring").collect()
+    }
+    now = NOW.timestamp() * 1000
+    assert found == {
+        name: [(round(now - slot.ago * 1000), slot.offset) for slot in ring(case.commits, settings)]
+        for name, case in cases.items()
+    }
 
 
 def _random(dice: random.Random) -> Case:
+    """Commits a minute or a second apart, many or few, some by a clock that jumps."""
     offset = dice.randint(400, 1_500)
     step = dice.choice([0, 0, 5, 10, 20])
-    offsets = []
-    for _ in range(dice.randint(1, 8)):
+    apart, most = dice.choice([(60.0, 8), (60.0, 8), (1.0, 300), (0.25, 300), (7.0, 40)])
+    count = dice.randint(1, most)
+    ago = dice.choice([1, 10, 100, 1_000]) + apart * count
+    jumps = dice.choice([0.0, 0.0, 0.1])
+    ahead, commits = 0.0, []
+    for _ in range(count):
         offset = max(offset + step + dice.choice([0, 0, 0, 1, -60, 30]), 0)
-        offsets.append(offset)
-    last = dice.choice([1, 10, 100, 1_000])
-    case = Case(
-        every_minute(*offsets, last=last),
-        dice.choice([GROWING, GROWING[-4:], GROWING[::7], GROWING[-1:]]),
-    )
-    return replace(case, status=judged(case.commits, case.ends, Burrow(intervals=5)))
+        if dice.random() < jumps:
+            ahead = dice.choice([0.0, 5.0, 45.0, 600.0, -20.0])
+        ago -= apart
+        commits.append((ago - ahead, offset))
+    return Case(commits, dice.choice([GROWING, GROWING[-4:], GROWING[::7], GROWING[-1:]]))
 
 
 def test_partitions_expire_with_their_group_and_not_alone(session: SparkSession) -> None:

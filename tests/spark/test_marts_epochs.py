@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from coterie.spark.marts import rebalances
-from tests.spark.marts_kit import NOW, frame, quick
+from tests.spark.marts_kit import NOW, frame, member, quick
 
 START = NOW - timedelta(days=20)
 
@@ -26,14 +26,14 @@ class Records:
         self._time = START + timedelta(**passed)
         return self
 
-    def add(self, record: str, **more: Any) -> Self:
+    def add(self, kind: str, **more: Any) -> Self:
         row = {
             "partition": 1,
             "offset": len(self.rows),
             "timestamp": self._time,
             "group_id": self._group,
             "group_type": self._kind.lower(),
-            "record": f"{self._kind}Group{record}",
+            "record": f"{self._kind}Group{kind}",
             "tombstone": False,
         }
         self.rows.append(row | more)
@@ -58,6 +58,15 @@ class Records:
         for record in ("CurrentMemberAssignment", "TargetAssignmentMember", "MemberMetadata"):
             self.add(record, member_id=member_id, tombstone=True)
         return self
+
+    def classic(self, number: int, *members: str) -> Self:
+        """The record of a classic group of the same name."""
+        given = [member(each, index) for index, each in enumerate(members)]
+        more = {"generation": number, "members": given}
+        return self.add("", record="GroupMetadata", group_type="classic", **more)
+
+    def no_longer_classic(self) -> Self:
+        return self.add("", record="GroupMetadata", group_type="classic", tombstone=True)
 
     def deleted(self) -> Self:
         return self.add("Metadata", tombstone=True)
@@ -160,7 +169,46 @@ def compacted() -> Records:
     return log.at(days=7, seconds=1).joins("b").epoch(91).shall_have("a", 0).shall_have("b", 1)
 
 
+def upgraded() -> Records:
+    """Classic members stay, and a member of the consumer protocol joins in the same batch."""
+    log = Records("upgraded").classic(6, "a").classic(7, "a", "b")
+    log.at(seconds=5).no_longer_classic().joins("a").joins("b").epoch(7)
+    log.shall_have("a", 0).shall_have("b", 1, 2).has("a", 7).has("b", 7)
+    log.joins("c").epoch(8).shall_have("b", 1).shall_have("c", 2).has("c", 8)
+    return log.at(seconds=7).has("a", 8).has("b", 8).at(seconds=9).goes("a").epoch(9)
+
+
+def after_an_empty_classic_group() -> Records:
+    """Without members nothing is converted: the classic group goes, and the first member joins."""
+    log = Records("replaced").classic(1, "a").at(seconds=1).classic(2)
+    return log.at(seconds=5).no_longer_classic().joins("c").epoch(2).shall_have("c", 0).has("c", 2)
+
+
+def upgraded_before_the_log() -> Records:
+    """The record of the classic group was compacted away: its members may have been there, or not."""
+    log = Records("upgraded unseen").no_longer_classic().joins("a").epoch(1).has("a", 1)
+    return log.at(seconds=5).joins("b").epoch(2).has("a", 2).has("b", 2)
+
+
+def without_its_beginning() -> Records:
+    """Epoch 1, with which a and b came, is missing; what follows is there."""
+    log = Records("cut").goes("b").epoch(2).shall_have("a", 0, 1).at(seconds=1).has("a", 2)
+    return log.at(seconds=5).joins("c").epoch(3).shall_have("c", 1).has("a", 3).has("c", 3)
+
+
+def without_its_middle() -> Records:
+    """The log begins at epoch 6 of a group of three; one leaves, and one wants something else."""
+    log = Records("cut late").epoch(6).has("a", 6).has("b", 6).has("c", 6)
+    log.at(seconds=5).goes("b").epoch(7).has("a", 7).has("c", 7)
+    return log.at(seconds=9).joins("c", "t", "u").epoch(8).has("a", 8).has("c", 8)
+
+
 STORIES = (
+    upgraded,
+    after_an_empty_classic_group,
+    upgraded_before_the_log,
+    without_its_beginning,
+    without_its_middle,
     all_kinds_of_causes,
     static_restart,
     two_lives,
@@ -304,3 +352,57 @@ def test_epochs_that_were_compacted_away_are_no_storm(made: dict[str, list[Row]]
     assert not any(row.storm for row in rows)
     assert column(rows, "partitions") == [2, 2, 2]
     assert column(rows, "partitions_moved") == [None, 0, 1]
+    assert column(rows, "cause") == ["unknown", "partition_count_change", "member_churn"]
+
+
+def summary(rows: list[Row]) -> list[tuple[Any, ...]]:
+    """Epoch, who came, who went, how many there are, and why."""
+    return [
+        (
+            row.generation,
+            row.joined and "".join(each.member_id for each in row.joined),
+            row.left and "".join(each.member_id for each in row.left),
+            row.members,
+            row.cause,
+        )
+        for row in rows
+        if row.group_type != "classic"
+    ]
+
+
+def test_a_live_upgrade_is_not_a_rebalance(made: dict[str, list[Row]]) -> None:
+    assert summary(made["upgraded"]) == [
+        (8, "c", [], 3, "member_churn"),
+        (9, [], "a", 2, "member_churn"),
+    ]
+    first = made["upgraded"][-2]
+    assert (first.previous_generation, first.history_begins) == (7, False)
+    assert (first.partitions, first.partitions_moved, first.in_ten_minutes) == (3, 1, 3)
+    assert [row.members for row in made["upgraded"]] == [1, 2, 3, 2]
+
+
+def test_a_member_that_replaces_an_empty_classic_group_joins(made: dict[str, list[Row]]) -> None:
+    assert summary(made["replaced"]) == [(2, "c", [], 1, "member_churn")]
+    assert not made["replaced"][-1].history_begins
+
+
+def test_an_upgrade_of_an_unknown_group_begins_the_history(made: dict[str, list[Row]]) -> None:
+    rows = made["upgraded unseen"]
+    assert summary(rows) == [(1, None, None, 1, "unknown"), (2, "b", [], 2, "member_churn")]
+    assert column(rows, "history_begins") == [True, False]
+
+
+def test_members_from_before_the_log_are_counted(made: dict[str, list[Row]]) -> None:
+    rows = made["cut"]
+    assert summary(rows) == [
+        (2, None, "b", 1, "member_churn"),
+        (3, "c", [], 2, "member_churn"),
+    ]
+    assert column(rows, "history_begins") == [True, False]
+    rows = made["cut late"]
+    assert summary(rows) == [
+        (6, None, None, 3, "unknown"),
+        (7, [], "b", 2, "member_churn"),
+        (8, [], [], 2, "subscription_change"),
+    ]
+    assert column(rows, "history_begins") == [True, False, False]

@@ -63,6 +63,11 @@ def ends(group: str, offset: int, *ids: str) -> list[dict[str, Any]]:
     ]
 
 
+CLASSIC += [
+    generation(400 + number, 1 + number, member(f"m-{number}", 0), group="same second")
+    | {"timestamp": NOW - timedelta(minutes=80) + timedelta(milliseconds=10 * number)}
+    for number in range(3)
+]
 CLASSIC += ends("stopped", 200, "a", "b", "c", "d", "e", "f")
 CLASSIC += [
     generation(300 + number, 1 + number, member(f"m-{number}", 0), group="restless")
@@ -196,3 +201,9 @@ def test_generations_without_a_record_are_taken_to_come_evenly(
     assert [row.hidden_before for row in rows] == [None, 9, 9, 39]
     assert [row.in_ten_minutes for row in rows] == [1, 11, 5, 1]
     assert [row.storm for row in rows] == [True, True, False, False]
+
+
+def test_rebalances_after_a_row_do_not_count_for_it(classic: dict[str, list[Row]]) -> None:
+    """Those of the same second, and even of the same millisecond, are in the order of the log."""
+    assert [row.in_ten_minutes for row in classic["stopped"]] == list(range(1, 8))
+    assert [row.in_ten_minutes for row in classic["same second"]] == [1, 2, 3]

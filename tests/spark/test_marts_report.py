@@ -41,6 +41,11 @@ def mart(session: SparkSession, name: str, rows: list[dict[str, Any]]) -> DataFr
     )
 
 
+def built(session: SparkSession) -> dict[str, DataFrame]:
+    """The table of the last build, as of now."""
+    return {"last_build": session.createDataFrame([(NOW,)], "as_of timestamp")}
+
+
 @pytest.mark.parametrize("whole_since", [None, 60])
 def test_trouble_is_that_of_the_newest_snapshot(
     session: SparkSession, tmp_path: Path, whole_since: int | None
@@ -68,8 +73,29 @@ def test_groups_behind_are_not_those_that_are_stale(session: SparkSession) -> No
         "group_summary": mart(session, "group_summary", summary),
         "stale_groups": mart(session, "stale_groups", [{"group_id": "stale"}]),
     }
-    row = only(asked(session, "overview", tables))
+    row = only(asked(session, "overview", tables | built(session)))
     assert (row.groups, row.members, row.groups_behind, row.total_lag) == (2, 2, 1, 7)
+
+
+def test_rebalances_are_counted_when_no_group_is_left(session: SparkSession) -> None:
+    """The moment of the report is that of the build, and not that of the groups."""
+    row = {"group_id": "gone", "group_type": "classic", "cause": "member_churn", "rebalanced": True}
+    rows = [
+        row | {"generation": number, "completed_at": NOW - timedelta(hours=number)}
+        for number in range(1, 30)
+    ]
+    tables = {
+        "rebalances": mart(session, "rebalances", rows),
+        "group_summary": mart(session, "group_summary", []),
+        "stale_groups": mart(session, "stale_groups", []),
+    } | built(session)
+    overview = only(asked(session, "overview", tables))
+    assert (overview.groups, overview.members, overview.total_lag) == (0, 0, 0)
+    assert overview.as_of == NOW.replace(tzinfo=None)
+    by_hour = asked(session, "rebalances_by_hour", tables)
+    assert sum(each.rebalances for each in by_hour) == 24
+    assert [each.rebalances for each in asked(session, "rebalance_groups", tables)] == [24]
+    assert len(asked(session, "rebalance_timeline", tables)) == 24
 
 
 def test_a_busy_group_does_not_hide_the_others(session: SparkSession) -> None:
@@ -80,8 +106,7 @@ def test_a_busy_group_does_not_hide_the_others(session: SparkSession) -> None:
     rows = [*(each("a", number) for number in range(2500)), each("b", 1)]
     tables = {
         "rebalances": mart(session, "rebalances", rows),
-        "group_summary": mart(session, "group_summary", [{"group_id": "a", "as_of": NOW}]),
-    }
+    } | built(session)
     found = asked(session, "rebalance_timeline", tables)
     assert [row.generation for row in found if row.group_id == "a"] == list(range(2300, 2500))
     assert {(row.group_id, row.rebalances) for row in found} == {("a", 2500), ("b", 1)}
@@ -113,8 +138,7 @@ def test_rebalances_of_24_hours_are_the_same_everywhere(session: SparkSession) -
     assert {row.group_id: row.rebalances_24h for row in summary.collect()} == expected
     tables = {
         "rebalances": mart_rows,
-        "group_summary": mart(session, "group_summary", [{"group_id": "a", "as_of": NOW}]),
-    }
+    } | built(session)
     by_hour = asked(session, "rebalances_by_hour", tables)
     assert sum(row.rebalances for row in by_hour) == sum(expected.values())
     busiest = asked(session, "rebalance_groups", tables)

@@ -12,17 +12,35 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Any, Final, Generic, Literal, TypeVar
 
 import click
 
 from coterie.cli.terminal import write
 
-__all__ = ["FORMATS", "Column", "Format", "Listing", "iso", "timestamp"]
+__all__ = ["FORMATS", "Column", "Format", "Listing", "Need", "iso", "timestamp"]
 
 T = TypeVar("T")
 
 Kind = Literal["string", "integer", "number", "boolean", "time", "list", "rows"]
+
+
+class Need(Enum):
+    """What a command wants to know of groups; each is asked of the cluster at most once."""
+
+    DESCRIPTION = "description"
+    #: A description with what only the group's records tell.
+    RECORDS = "records"
+    OFFSETS = "offsets"
+    #: Implies description and offsets, which lag is computed from.
+    LAG = "lag"
+    LOG_START = "log start"
+    #: Implies description and offsets.
+    TOPICS = "topics"
+    #: When offsets were committed.
+    COMMITS = "commits"
+
 
 FORMATS: Final = ("table", "wide", "json", "jsonl", "yaml", "csv", "name")
 
@@ -66,7 +84,7 @@ class Column(Generic[T]):
     #: Left out of a table in which no row has a value for it.
     sparse: bool = False
     #: What has to be asked of the cluster for it; the command reads no more than its columns need.
-    needs: str = ""
+    needs: Need | None = None
     #: For rows: the listing they are of.
     of: Listing[Any] | None = None
 
@@ -126,10 +144,10 @@ class Listing(Generic[T]):
         names = ", ".join(each.name for each in self.columns)
         raise click.UsageError(f"there is no column {name!r} here; there are: {names}")
 
-    def needs(self, form: Format) -> set[str]:
+    def needs(self, form: Format) -> set[Need]:
         """What the columns and the order want to be asked for."""
         used = self.chosen(form) + [self.column(each.lstrip("-")) for each in form.sort]
-        return {each.needs for each in used if each.needs}
+        return {each.needs for each in used if each.needs is not None}
 
     def sorted(self, items: Iterable[T], form: Format) -> list[T]:
         """In the order asked for, and where that leaves a choice, in the listing's own; unknown is last."""

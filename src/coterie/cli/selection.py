@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from coterie.cli.options import duration, in_units
+from coterie.cli.output import Need
 from coterie.cli.progress import Progress
 from coterie.cli.terminal import note, shown
 
@@ -126,6 +127,11 @@ class Found:
     missing: Missing
     commits: CommitTimes | None = None
 
+    @property
+    def offsets(self) -> dict[str, GroupOffsets]:
+        """What had to be fetched already to select the groups."""
+        return {row.group: row.offsets for row in self.rows if row.offsets is not None}
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -186,29 +192,28 @@ class Selection:
     async def find(
         self,
         admin: AdminClient,
-        needs: Iterable[str] = (),
+        needs: Iterable[Need] = (),
         *,
         topics_choose: bool = True,
     ) -> Found:
         """Ask the cluster.
 
-        `needs` is what the caller wants to know beside: description, offsets, lag, log_start, commits, and
-        deep for a deep description. `topics_choose` is False where topics narrow the change, and not the
-        groups.
+        `needs` is what the caller wants to know besides the groups' names. `topics_choose` is False where
+        topics narrow the change, and not the groups.
         """
         wanted = set(needs)
         choose_by_topic = bool(self.topics) and topics_choose
         if choose_by_topic:
-            wanted |= {"offsets", "description"}
+            wanted.add(Need.TOPICS)
         if self.lag_over is not None:
-            wanted.add("lag")
+            wanted.add(Need.LAG)
         if self.idle_for is not None:
-            wanted.add("commits")
+            wanted.add(Need.COMMITS)
         missing = Missing()
-        rows = await self._candidates(admin, missing, deep="deep" in wanted)
+        rows = await self._candidates(admin, wanted, missing)
         await _learn(admin, rows, wanted, missing)
         found = Found([x for x in rows if self._chosen(x, by_topic=choose_by_topic)], missing)
-        if "commits" in wanted:
+        if Need.COMMITS in wanted:
             await _add_commits(admin, found)
         if self.idle_for is not None:
             # A group that never committed is not idle for long; nothing tells how long.
@@ -219,10 +224,14 @@ class Selection:
         return found
 
     async def _candidates(
-        self, admin: AdminClient, missing: Missing, *, deep: bool
+        self, admin: AdminClient, wanted: set[Need], missing: Missing
     ) -> list[GroupRow]:
-        if self.names:
-            described = await admin.describe_groups(self.names, deep=deep)
+        if self.names and Need.LAG in wanted:
+            rows = [GroupRow(each) for each in self.names]
+            await _add_lag(admin, rows, wanted, missing)
+            rows = [each for each in rows if each.description is not None]
+        elif self.names:
+            described = await admin.describe_groups(self.names, deep=Need.RECORDS in wanted)
             missing.add(described)
             rows = [GroupRow(each.group_id, description=each) for each in described]
         else:
@@ -249,25 +258,47 @@ class Selection:
 
 
 async def _learn(
-    admin: AdminClient, rows: list[GroupRow], wanted: set[str], missing: Missing
+    admin: AdminClient, rows: list[GroupRow], wanted: set[Need], missing: Missing
 ) -> None:
+    """Ask for what rows do not have yet."""
+    if Need.LAG in wanted:
+        unknown = [each for each in rows if each.lag is None and each.description is None]
+        await _add_lag(admin, unknown, wanted, missing)
+        return  # with it came description and offsets
     by_name = {each.group: each for each in rows}
-    if "description" in wanted and (names := [x.group for x in rows if x.description is None]):
-        described = await admin.describe_groups(names, deep="deep" in wanted)
+    names = [each.group for each in rows if each.description is None]
+    if names and wanted & {Need.DESCRIPTION, Need.RECORDS, Need.TOPICS}:
+        described = await admin.describe_groups(names, deep=Need.RECORDS in wanted)
         missing.add(described)
         for group in described:
             by_name[group.group_id].description = group
-    if "lag" in wanted and rows:
-        lag = await admin.lag(list(by_name), log_start="log_start" in wanted)
-        missing.add(lag)
-        for each in lag:
-            by_name[each.group_id].lag = each
     # A share group commits nothing; where it is, its lag tells.
-    if "offsets" in wanted and (names := [x.group for x in rows if x.type != "share"]):
+    names = [each.group for each in rows if each.type != "share"]
+    if names and wanted & {Need.OFFSETS, Need.TOPICS}:
         offsets = await admin.list_offsets(names)
         missing.add(offsets)
         for one in offsets:
             by_name[one.group_id].offsets = one
+
+
+async def _add_lag(
+    admin: AdminClient, rows: list[GroupRow], wanted: set[Need], missing: Missing
+) -> None:
+    """Lag, and what it is computed from."""
+    if not rows:
+        return
+    lag = await admin.lag(
+        [each.group for each in rows],
+        log_start=Need.LOG_START in wanted,
+        deep=Need.RECORDS in wanted,
+    )
+    missing.add(lag)
+    for row in rows:
+        row.lag = lag.items.get(row.group)
+        row.description = lag.descriptions.items.get(row.group)
+        # Where a share group starts to read is no committed offset.
+        if row.type != "share":
+            row.offsets = lag.offsets.items.get(row.group)
 
 
 async def _add_commits(admin: AdminClient, found: Found) -> None:

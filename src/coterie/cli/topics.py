@@ -174,7 +174,7 @@ def _at(found: Result[Any, LogOffset], key: Any) -> int | None:
 def groups(topic: str, form: Format) -> int:
     """The groups that read TOPIC or have committed in it."""
     selection = Selection(topics=(topic,))
-    needs = listings.GROUPS.needs(form) - {"topics"}
+    needs = listings.GROUPS.needs(form)
     found = Target.current().run(lambda admin: selection.find(admin, needs))
     listings.GROUPS.write(found.rows, form)
     return found.missing.report(any_found=bool(found.rows))

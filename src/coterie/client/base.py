@@ -12,7 +12,7 @@ from weakref import WeakSet
 from coterie.client.connection import RequestLog, RequestNote
 from coterie.client.coordinators import Controller, Coordinators, Leaders
 from coterie.client.listings import Listings
-from coterie.client.network import Deadline, Network
+from coterie.client.network import Deadline, Network, Node
 from coterie.client.results import Result
 from coterie.client.routing import Ask, Routed
 from coterie.client.settings import ClientSettings, read_properties
@@ -70,6 +70,11 @@ class ClientBase:
     def single_lookups(self) -> int:
         """Coordinators looked up one by one, because a broker is older than KIP-699."""
         return self._coordinators.single_lookups
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The brokers as the last answer showed them, without asking; none before the first."""
+        return list(self._network.nodes.values())
 
     @property
     def cluster_id(self) -> str | None:

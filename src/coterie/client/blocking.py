@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -21,9 +21,9 @@ from coterie.client.results import (
     Done,
     GroupChange,
     GroupDescription,
-    GroupLag,
     GroupListing,
     GroupOffsets,
+    LagResult,
     LogOffset,
     PartitionOffset,
     Result,
@@ -101,6 +101,10 @@ class BlockingAdminClient:
     @property
     def single_lookups(self) -> int:
         return self._admin.single_lookups
+
+    @property
+    def nodes(self) -> list[Node]:
+        return self._admin.nodes
 
     @property
     def cluster_id(self) -> str | None:
@@ -186,10 +190,32 @@ class BlockingAdminClient:
         *,
         log_start: bool = False,
         topics: Iterable[str] | None = None,
+        authorized_operations: bool = False,
+        deep: bool = False,
         timeout: float | None = None,
-    ) -> Result[str, GroupLag]:
+    ) -> LagResult:
         return self._run(
-            self._admin.lag(groups, log_start=log_start, topics=topics, timeout=timeout)
+            self._admin.lag(
+                groups,
+                log_start=log_start,
+                topics=topics,
+                authorized_operations=authorized_operations,
+                deep=deep,
+                timeout=timeout,
+            )
+        )
+
+    def describe_with_offsets(
+        self,
+        groups: Iterable[str],
+        *,
+        authorized_operations: bool = False,
+        timeout: float | None = None,
+    ) -> tuple[Result[str, GroupDescription], Result[str, GroupOffsets]]:
+        return self._run(
+            self._admin.describe_with_offsets(
+                groups, authorized_operations=authorized_operations, timeout=timeout
+            )
         )
 
     def alter_offsets(
@@ -214,6 +240,19 @@ class BlockingAdminClient:
         timeout: float | None = None,
     ) -> ResetPlan:
         return self._run(self._admin.plan_reset(group, to, topics=topics, timeout=timeout))
+
+    def plan_resets(
+        self,
+        groups: Iterable[str],
+        to: To,
+        *,
+        topics: Iterable[str | TopicPartition] | None = None,
+        states: Mapping[str, GroupState] | None = None,
+        timeout: float | None = None,
+    ) -> Result[str, ResetPlan]:
+        return self._run(
+            self._admin.plan_resets(groups, to, topics=topics, states=states, timeout=timeout)
+        )
 
     def reset_offsets(
         self, plan: ResetPlan, *, timeout: float | None = None
@@ -298,6 +337,18 @@ class BlockingAdminClient:
     ) -> Result[TopicPartition, LogOffset]:
         return self._run(
             self._admin.log_offsets(partitions, at, isolation=isolation, timeout=timeout)
+        )
+
+    def log_offsets_at(
+        self,
+        partitions: Iterable[TopicPartition],
+        moments: Sequence[str | datetime | int],
+        *,
+        isolation: str = "read_uncommitted",
+        timeout: float | None = None,
+    ) -> list[Result[TopicPartition, LogOffset]]:
+        return self._run(
+            self._admin.log_offsets_at(partitions, moments, isolation=isolation, timeout=timeout)
         )
 
     def fetch(

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
+from coterie.addresses import address_text
 from coterie.error_codes import ErrorCode
 from coterie.errors import (
     AuthenticationFailed,
@@ -97,7 +98,7 @@ class Connection(asyncio.BufferedProtocol):
         security: ClientSecurity | None = None,
     ) -> Connection:
         """Connect, learn which versions the broker serves, and say who we are."""
-        address = f"{host}:{port}"
+        address = address_text(host, port)
         loop = asyncio.get_running_loop()
         protocol = cls(address, client_id, max_frame, note)
         try:

@@ -11,6 +11,7 @@ from typing import Final
 
 from coterie.client.connection import Connection
 from coterie.client.network import Deadline, Network, Node, together
+from coterie.client.probing import OFFSETS_TOPIC
 from coterie.client.results import TopicPartition
 from coterie.client.routing import batches
 from coterie.error_codes import ErrorCode
@@ -20,6 +21,7 @@ from coterie.protocol.group_state import GroupType
 from coterie.protocol.messages.cluster import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    MetadataResponse,
     MetadataResponseTopic,
 )
 from coterie.protocol.messages.groups import ListedGroup
@@ -44,6 +46,7 @@ class Coordinators:
         self._lists: dict[Node, Sequence[ListedGroup]] = {}
         #: Who led the partitions of the offsets topic when a list last looked; None before the first.
         self.leaders: dict[int, LeaderAndEpoch] | None = None
+        network.on_metadata.append(self._note)
         #: Look-ups of one group alone, because a broker could not do many at once.
         self.single_lookups = 0
 
@@ -56,6 +59,18 @@ class Coordinators:
         """Types of groups that are known not to be classic; all others are taken for it."""
         self._learn()
         return self._types
+
+    def _note(self, answer: MetadataResponse) -> None:
+        """A first list that comes after a question about the offsets topic need not ask who leads it.
+
+        Later lists compare with the list before them: a move in between must show.
+        """
+        for topic in answer.topics if self.leaders is None else ():
+            if topic.name == OFFSETS_TOPIC and not topic.error_code:
+                self.leaders = {
+                    each.partition_index: (each.leader_id, each.leader_epoch)
+                    for each in topic.partitions
+                }
 
     def listed(self, groups: Sequence[ListedGroup], node: Node) -> None:
         """A broker lists the groups that it coordinates."""
@@ -165,15 +180,32 @@ def _check_single(connection: Connection) -> None:
 
 
 class Leaders:
-    """Leaders by partition."""
+    """Leaders by partition, learnt from every Metadata answer that the client gets."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
         self._known: dict[TopicPartition, Node] = {}
+        #: Topics of the last answers, read when a leader is asked for: a list of groups asks for none.
+        self._unread: dict[str | None, MetadataResponseTopic] = {}
+        network.on_metadata.append(self._note)
         #: Topics' ids (KIP-516), where brokers have told them.
         self.topic_ids: dict[str, Uuid] = {}
 
+    def _note(self, answer: MetadataResponse) -> None:
+        self._unread.update((topic.name, topic) for topic in answer.topics)
+
+    def _learn(self) -> None:
+        topics, self._unread = self._unread, {}
+        for name, topic in topics.items():
+            if topic.error_code or name is None:
+                continue
+            self.topic_ids[name] = topic.topic_id
+            for index, leader in _leaders(topic).items():
+                if (node := self._network.nodes.get(leader)) is not None:
+                    self._known[TopicPartition(name, index)] = node
+
     def forget(self, keys: Iterable[TopicPartition]) -> None:
+        self._learn()
         for partition in keys:
             self._known.pop(partition, None)
 
@@ -184,38 +216,29 @@ class Leaders:
         self, keys: Iterable[TopicPartition], deadline: Deadline
     ) -> tuple[dict[TopicPartition, Node], dict[TopicPartition, KafkaError]]:
         keys = list(keys)
+        self._learn()
         missing = [partition for partition in keys if partition not in self._known]
         errors: dict[TopicPartition, KafkaError] = {}
         if missing:
             topics = tuple(dict.fromkeys(partition.topic for partition in missing))
             answer = await self._network.refresh(deadline, topics)
+            self._learn()
             by_name = {topic.name: topic for topic in answer.topics}
-            self.topic_ids.update((topic.name or "", topic.topic_id) for topic in answer.topics)
-            states = {name: _leaders(topic) for name, topic in by_name.items()}
             for partition in missing:
-                code, leader = self._look(partition, by_name, states)
-                if code:
+                if partition not in self._known:
+                    code = _why_unknown(partition, by_name.get(partition.topic))
                     errors[partition] = kafka_error(code, self.name(partition))
-                else:
-                    self._known[partition] = self._network.nodes[leader]
         found = {key: self._known[key] for key in keys if key in self._known}
         return found, errors
 
-    def _look(
-        self,
-        partition: TopicPartition,
-        topics: dict[str | None, MetadataResponseTopic],
-        leaders: dict[str | None, dict[int, int]],
-    ) -> tuple[int, int]:
-        topic = topics.get(partition.topic)
-        if topic is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1
-        leader = leaders[partition.topic].get(partition.partition)
-        if topic.error_code or leader is None:
-            return topic.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1
-        if leader not in self._network.nodes:
-            return ErrorCode.LEADER_NOT_AVAILABLE, -1
-        return ErrorCode.NONE, leader
+
+def _why_unknown(partition: TopicPartition, topic: MetadataResponseTopic | None) -> int:
+    """The error of a partition for which an answer has no leader that is in the cluster."""
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic.error_code or partition.partition not in _leaders(topic):
+        return topic.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def _leaders(topic: MetadataResponseTopic) -> dict[int, int]:

@@ -122,6 +122,11 @@ class GroupCalls(ClientBase):
         # Records that cannot be had must leave the descriptions as they are, and in time.
         most = deadline.within(deadline.left * SHARE_OF_THE_GROUPS)
         described = await self._describe(names, most, operations=authorized_operations)
+        return await self._deepened(described, deadline)
+
+    async def _deepened(
+        self, described: Result[str, GroupDescription], deadline: Deadline
+    ) -> Result[str, GroupDescription]:
         from coterie.client.group_log import GroupLog  # noqa: PLC0415 - it needs numpy
 
         log = GroupLog(self._network, self._leaders, deadline)

@@ -8,6 +8,7 @@ from coterie.client.results import (
     GroupDescription,
     GroupLag,
     GroupOffsets,
+    LagResult,
     LogOffset,
     PartitionLag,
     PartitionOffset,
@@ -15,7 +16,7 @@ from coterie.client.results import (
     TopicPartition,
 )
 
-__all__ = ["lag_of", "partitions_of"]
+__all__ = ["lag_of", "lag_result", "partitions_of", "partitions_of_topics"]
 
 _Ends = Result[TopicPartition, LogOffset]
 
@@ -33,6 +34,36 @@ def partitions_of(
         for member in group.members:
             found.update(dict.fromkeys(member.assignment or ()))
     return found if only is None else {each: None for each in found if each in only}
+
+
+def partitions_of_topics(
+    topics: Collection[str],
+    described: Mapping[str, GroupDescription],
+    offsets: Mapping[str, GroupOffsets],
+) -> frozenset[TopicPartition]:
+    """The partitions of some topics that groups have something to do with, existing or not."""
+    found = [*partitions_of(described, offsets)]
+    found += [partition for group in offsets.values() for partition in group.errors]
+    return frozenset(each for each in found if each.topic in topics)
+
+
+def lag_result(
+    described: Result[str, GroupDescription],
+    offsets: Result[str, GroupOffsets],
+    ends: _Ends,
+    starts: _Ends | None,
+    only: Collection[TopicPartition] | None = None,
+) -> LagResult:
+    """The lag of all groups that are described and whose offsets are known, and what is missing."""
+    items = {
+        group: lag_of(each, offsets.items[group], ends, starts, only)
+        for group, each in described.items.items()
+        if group in offsets.items
+    }
+    parts = (described, offsets, ends, *((starts,) if starts is not None else ()))
+    broker_errors = tuple(dict.fromkeys(each for one in parts for each in one.broker_errors))
+    errors = {**offsets.errors, **described.errors}
+    return LagResult(items, errors, broker_errors, GroupLag, described, offsets)
 
 
 def lag_of(

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from coterie.addresses import address_text
 from coterie.client.connection import Connection, RequestLog
 from coterie.client.settings import ClientSettings
 from coterie.errors import BrokerUnreachable, CoterieError, DeadlineExceeded, ProtocolError
@@ -51,7 +52,7 @@ class Node(NamedTuple):
 
     @property
     def address(self) -> str:
-        return f"{self.host}:{self.port}"
+        return address_text(self.host, self.port)
 
     def __str__(self) -> str:
         return f"broker {self.node_id} ({self.address})"
@@ -111,6 +112,8 @@ class Network:
         self.nodes: dict[int, Node] = {}
         self.controller_id = -1
         self.cluster_id: str | None = None
+        #: Called with every Metadata answer, whoever asked for it.
+        self.on_metadata: list[Callable[[MetadataResponse], None]] = []
         self._note = note
         self._security: ClientSecurity | None = None
         if settings.security.protocol != "PLAINTEXT":
@@ -143,7 +146,7 @@ class Network:
         self._opening.pop(key, None)
         # Looked at here, because nobody may be waiting for it any more.
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.info("no connection to %s:%d: %s", *key, error)
+            _log.info("no connection to %s: %s", address_text(*key), error)
 
     async def _connect(self, key: Address) -> Connection:
         settings = self.settings
@@ -246,6 +249,8 @@ class Network:
         }
         self.controller_id = answer.controller_id
         self.cluster_id = answer.cluster_id
+        for learn in self.on_metadata:
+            learn(answer)
         return answer
 
     async def any(

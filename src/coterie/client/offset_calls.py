@@ -6,15 +6,17 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from coterie.client.group_calls import SHARE_OF_THE_GROUPS, GroupCalls
-from coterie.client.lag import lag_of, partitions_of
-from coterie.client.network import Deadline, Node, together
+from coterie.client.lag import lag_result, partitions_of, partitions_of_topics
+from coterie.client.network import Deadline, Node
 from coterie.client.reset import Known, ResetPlan, To, make_plan
 from coterie.client.results import (
     GroupChange,
     GroupDescription,
-    GroupLag,
     GroupOffsets,
+    LagResult,
     PartitionOffset,
     Result,
     TopicPartition,
@@ -23,6 +25,7 @@ from coterie.client.routing import Failure
 from coterie.client.topic_calls import EARLIEST, LATEST, TopicCalls
 from coterie.error_codes import ErrorCode
 from coterie.errors import (
+    CoterieError,
     GroupIdNotFound,
     InvalidArgument,
     kafka_error,
@@ -63,48 +66,71 @@ class OffsetCalls(GroupCalls, TopicCalls):
         *,
         log_start: bool = False,
         topics: Iterable[str] | None = None,
+        authorized_operations: bool = False,
+        deep: bool = False,
         timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
-    ) -> Result[str, GroupLag]:
+    ) -> LagResult:
         """How far groups are behind, partition by partition, and which member has which.
 
         Commits are read first and the ends of the logs afterwards, each end once, so no lag is negative
         because a group was faster than the reader. `log_start` costs one more request per leader. With
         `topics`, leaders are asked about these alone, and the answer has no others; commits outlive their
         topic, so those of one that was deleted are in it as they are without `topics`.
+
+        The descriptions and the offsets that lag is computed from are part of the result, those of all
+        topics, so that no second call has to ask for them; `authorized_operations` and `deep` are those of
+        `describe_groups`.
         """
         names = self._checked(groups)
         chosen = None if topics is None else frozenset(self._checked(topics, "topic"))
         deadline = self._deadline(timeout)
         # Groups that cannot be had must leave time to ask for the logs of those that can.
         most = deadline.within(deadline.left * SHARE_OF_THE_GROUPS)
-        # Found once for the two questions that follow; what cannot be found now is tried again there.
-        await self._coordinators.find(names, most)
-        described, offsets = await self._described_with_offsets(names, most)
-        only = None if chosen is None else _of_topics(chosen, described, offsets)
+        described, offsets = await self._described_with_offsets(
+            names, most, operations=authorized_operations
+        )
+        only = None
+        if chosen is not None:
+            only = partitions_of_topics(chosen, described.items, offsets.items)
         wanted = partitions_of(described.items, offsets.items, only)
-        ends = await self._log_offsets(wanted, LATEST, deadline)
-        starts = await self._log_offsets(wanted, EARLIEST, deadline) if log_start else None
-        errors = {**offsets.errors, **described.errors}
-        items = {
-            group: lag_of(described.items[group], offsets.items[group], ends, starts, only)
-            for group in names
-            if group in described.items and group in offsets.items
-        }
-        failures = (described, offsets, ends, *((starts,) if starts is not None else ()))
-        broker_errors = tuple(dict.fromkeys(each for one in failures for each in one.broker_errors))
-        return Result(items, errors, broker_errors, GroupLag)
+        times = (LATEST, EARLIEST) if log_start else (LATEST,)
+        ends, *starts = await self._log_offsets_at(wanted, times, deadline)
+        result = lag_result(described, offsets, ends, starts[0] if starts else None, only)
+        return await self._with_records(result, deadline) if deep else result
+
+    async def _with_records(self, result: LagResult, deadline: Deadline) -> LagResult:
+        """The same, with what `deep` adds to the descriptions."""
+        described = await self._deepened(result.descriptions, deadline)
+        return msgspec.structs.replace(result, descriptions=described)
+
+    async def describe_with_offsets(
+        self,
+        groups: Iterable[str],
+        *,
+        authorized_operations: bool = False,
+        timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
+    ) -> tuple[Result[str, GroupDescription], Result[str, GroupOffsets]]:
+        """Descriptions and committed offsets of groups, asked for at the same time.
+
+        `coterie.client.lag` computes lag from them, for those who have ends of logs already.
+        """
+        return await self._described_with_offsets(
+            self._checked(groups), self._deadline(timeout), operations=authorized_operations
+        )
 
     async def _described_with_offsets(
-        self,
-        names: list[str],
-        deadline: Deadline,
+        self, names: list[str], deadline: Deadline, *, operations: bool
     ) -> tuple[Result[str, GroupDescription], Result[str, GroupOffsets]]:
+        # Found once for both questions; what cannot be found now is tried again by each.
+        await self._coordinators.find(names, deadline)
         reader = self._reader(deadline)
         types = self._coordinators.types
         asked = [group for group in names if types.get(group) is not GroupType.SHARE]
         try:
             async with asyncio.TaskGroup() as both:
-                describing = both.create_task(self._describe(names, deadline, operations=False))
+                describing = both.create_task(
+                    self._describe(names, deadline, operations=operations)
+                )
                 reading = both.create_task(self._per_coordinator(asked, deadline, reader.ask))
         except ExceptionGroup as trouble:
             raise trouble.exceptions[0] from None
@@ -118,7 +144,7 @@ class OffsetCalls(GroupCalls, TopicCalls):
                 errors | shared.errors,
                 offsets.broker_errors + shared.broker_errors,
             )
-        return described, offsets
+        return described.of(GroupDescription), offsets.of(GroupOffsets)
 
     async def alter_offsets(
         self,
@@ -181,22 +207,55 @@ class OffsetCalls(GroupCalls, TopicCalls):
 
         Of topics all partitions are meant; without topics, all that the group has committed.
         """
-        names = self._checked([group, to.group_id] if to.kind == "group" else [group])
+        plans = await self.plan_resets([group], to, topics=topics, timeout=timeout)
+        return plans[group]
+
+    async def plan_resets(
+        self,
+        groups: Iterable[str],
+        to: To,
+        *,
+        topics: Iterable[str | TopicPartition] | None = None,
+        states: Mapping[str, GroupState] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
+    ) -> Result[str, ResetPlan]:
+        """What `plan_reset` answers, for many groups: each broker is asked once about all of them.
+
+        A group with members is an error. Those whose state the caller knows, from a list or a description,
+        are not described again.
+        """
+        names = self._checked(groups)
+        like = [to.group_id] if to.kind == "group" and to.group_id not in names else []
+        self._checked([*names, *like])
         deadline = self._deadline(timeout)
-        await self._refuse_if_active(group, deadline)
+        await self._coordinators.find([*names, *like], deadline)
+        errors = await self._active(names, dict(states or {}), deadline)
         reader = self._reader(deadline)
-        read = (await self._per_coordinator(names, deadline, reader.ask)).unwrap()
-        committed = read[group].offsets
+        asked = [group for group in names if group not in errors]
+        if to.kind == "group" and to.group_id not in asked:
+            asked.append(to.group_id)
+        read = await self._per_coordinator(asked, deadline, reader.ask)
         other = read[to.group_id].offsets if to.kind == "group" else {}
-        if topics is None:
-            partitions = list(to.offsets or other or committed)
-        else:
-            partitions = await self._select(topics, deadline)
+        errors |= read.errors
+        chosen = None if topics is None else await self._select(topics, deadline)
+        partitions = {
+            group: list(to.offsets or other or found.offsets) if chosen is None else chosen
+            for group, found in read.items.items()
+            if group in names and group not in errors
+        }
         times = [EARLIEST, LATEST, *([to.number] if to.kind == "time" else [])]
-        found = await together(*(self._log_offsets(partitions, each, deadline) for each in times))
-        start, end, *by_time = ({tp: at.offset for tp, at in each.items.items()} for each in found)
-        known = Known(committed, start, end, by_time[0] if by_time else {}, other)
-        return make_plan(group, partitions, to, known)
+        union = [each for theirs in partitions.values() for each in theirs]
+        logs = await self._log_offsets_at(union, times, deadline)
+        start, end, *by_time = ({tp: at.offset for tp, at in log.items.items()} for log in logs)
+        plans: dict[str, ResetPlan] = {}
+        for group, theirs in partitions.items():
+            committed = read.items[group].offsets
+            known = Known(committed, start, end, by_time[0] if by_time else {}, other)
+            try:
+                plans[group] = make_plan(group, theirs, to, known)
+            except InvalidArgument as error:
+                errors[group] = error
+        return Result(plans, errors, read.broker_errors, ResetPlan)
 
     async def reset_offsets(
         self,
@@ -209,18 +268,26 @@ class OffsetCalls(GroupCalls, TopicCalls):
             raise InvalidArgument(f"the plan for group {plan.group_id!r} moves no partition")
         return await self.alter_offsets({plan.group_id: plan.targets}, timeout=timeout)
 
-    async def _refuse_if_active(self, group: str, deadline: Deadline) -> None:
-        described = await self._describe([group], deadline, operations=False)
-        try:
-            state = described[group].state
-        except GroupIdNotFound:
-            return
-        if state not in _INACTIVE:
-            raise kafka_error(
-                ErrorCode.NON_EMPTY_GROUP,
-                f"group {group!r}",
-                f"offsets can be reset only while the group is inactive, and it is {state}",
-            )
+    async def _active(
+        self, groups: list[str], states: dict[str, GroupState], deadline: Deadline
+    ) -> dict[str, CoterieError]:
+        """Errors of groups whose offsets cannot be set now; one that does not exist yet is fine."""
+        unknown = [group for group in groups if group not in states]
+        described = await self._describe(unknown, deadline, operations=False)
+        states |= {each.group_id: each.state for each in described}
+        errors: dict[str, CoterieError] = {
+            group: error
+            for group, error in described.errors.items()
+            if not isinstance(error, GroupIdNotFound)
+        }
+        for group in groups:
+            if (state := states.get(group)) is not None and state not in _INACTIVE:
+                errors[group] = kafka_error(
+                    ErrorCode.NON_EMPTY_GROUP,
+                    f"group {group!r}",
+                    f"offsets can be reset only while the group is inactive, and it is {state}",
+                )
+        return errors
 
     async def _select(
         self, topics: Iterable[str | TopicPartition], deadline: Deadline
@@ -233,17 +300,6 @@ class OffsetCalls(GroupCalls, TopicCalls):
             for topic in described.unwrap().values():
                 found += [TopicPartition(topic.name, each.partition) for each in topic.partitions]
         return found
-
-
-def _of_topics(
-    topics: frozenset[str],
-    described: Result[str, GroupDescription],
-    offsets: Result[str, GroupOffsets],
-) -> frozenset[TopicPartition]:
-    """The partitions of some topics that groups have something to do with, existing or not."""
-    found = [*partitions_of(described.items, offsets.items)]
-    found += [partition for group in offsets for partition in group.errors]
-    return frozenset(each for each in found if each.topic in topics)
 
 
 def _committable(

@@ -22,6 +22,7 @@ __all__ = [
     "GroupLag",
     "GroupListing",
     "GroupOffsets",
+    "LagResult",
     "LogOffset",
     "Member",
     "PartitionInfo",
@@ -308,6 +309,13 @@ class GroupLag(msgspec.Struct, frozen=True):
     def complete(self) -> bool:
         """Whether no partition has an error."""
         return all(each.error is None for each in self.partitions)
+
+
+class LagResult(Result[str, GroupLag], frozen=True):
+    """Lag by group, with the descriptions and the committed offsets that it was computed from."""
+
+    descriptions: Result[str, GroupDescription] = Result({})
+    offsets: Result[str, GroupOffsets] = Result({})
 
 
 _WITH_PARTITIONS = (GroupOffsets, GroupChange, GroupLag)

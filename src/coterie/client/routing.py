@@ -17,7 +17,7 @@ from coterie.client.results import BrokerFailure, Result
 from coterie.error_codes import ErrorCode
 from coterie.errors import BrokerUnreachable, CoterieError, KafkaError, kafka_error
 
-__all__ = ["Ask", "Failure", "Routed", "Router", "batches", "moved_away"]
+__all__ = ["Ask", "Failure", "Routed", "Router", "batches", "is_final_in_lookup", "moved_away"]
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -121,11 +121,11 @@ class Routed(Generic[K, T]):
             return {}, []
         nowhere: list[K] = []
         for key, trouble in errors.items():
-            if trouble.code.retriable and trouble.code not in _FINAL_IN_LOOKUP:
+            if is_final_in_lookup(trouble):
+                self._errors[key] = trouble
+            else:
                 self._causes[key] = trouble
                 nowhere.append(key)
-            else:
-                self._errors[key] = trouble
         by_node: dict[Node, list[K]] = {}
         for key, node in found.items():
             by_node.setdefault(node, []).append(key)
@@ -174,6 +174,11 @@ class Routed(Generic[K, T]):
         self._router.forget([key])
         self._causes[key] = error
         return False
+
+
+def is_final_in_lookup(error: KafkaError) -> bool:
+    """Whether a look-up that fails like this would fail again."""
+    return not error.code.retriable or error.code in _FINAL_IN_LOOKUP
 
 
 async def moved_away(router: Router[K], node: Node, keys: list[K], deadline: Deadline) -> bool:

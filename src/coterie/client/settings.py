@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Final
 
+from coterie.addresses import parse_address
 from coterie.client.properties import parse_properties
 from coterie.client.security_settings import SECURITY_NAMES, SecuritySettings
 from coterie.errors import InvalidSetting
@@ -94,11 +95,11 @@ class ClientSettings:
         """The bootstrap servers, as host and port."""
         found = []
         for each in self.bootstrap_servers.split(","):
-            host, colon, port = each.strip().rpartition(":")
-            # Port 0 and the like are caught here, where the name of the setting is known.
-            if not host or not colon or not port.isdigit() or not 0 < int(port) < 65536:
+            address = parse_address(each.strip())
+            # No host and port 0 are refused here, where the name of the setting is known.
+            if address is None or not all(address):
                 raise InvalidSetting(f"bootstrap.servers: {each.strip()!r} is not host:port")
-            found.append((host.strip("[]"), int(port)))
+            found.append(address)
         return found
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from coterie.client.base import ClientBase
-from coterie.client.network import Deadline, Node
+from coterie.client.network import Deadline, Node, together
 from coterie.client.results import (
     Done,
     LogOffset,
@@ -17,7 +17,7 @@ from coterie.client.results import (
     TopicDescription,
     TopicPartition,
 )
-from coterie.client.routing import Failure, Routed
+from coterie.client.routing import Failure, Routed, is_final_in_lookup
 from coterie.errors import CoterieError, InvalidArgument, kafka_error
 from coterie.protocol.types import Uuid
 
@@ -176,6 +176,53 @@ class TopicCalls(ClientBase):
             self._deadline(timeout),
             committed=isolation == _ISOLATION[1],
         )
+
+    async def log_offsets_at(
+        self,
+        partitions: Iterable[TopicPartition],
+        moments: Sequence[str | datetime | int],
+        *,
+        isolation: str = "read_uncommitted",
+        timeout: float | None = None,  # noqa: ASYNC109 - one deadline for the whole call
+    ) -> list[Result[TopicPartition, LogOffset]]:
+        """What `log_offsets` answers for each of several moments, in their order.
+
+        Leaders are looked up once for all moments. Each leader is then asked once for each moment, all at
+        the same time: a ListOffsets request has at most one moment for a partition.
+        """
+        _check_isolation(isolation)
+        return await self._log_offsets_at(
+            partitions,
+            [_time(each) for each in moments],
+            self._deadline(timeout),
+            committed=isolation == _ISOLATION[1],
+        )
+
+    async def _log_offsets_at(
+        self,
+        partitions: Iterable[TopicPartition],
+        times: Sequence[int],
+        deadline: Deadline,
+        *,
+        committed: bool = False,
+    ) -> list[Result[TopicPartition, LogOffset]]:
+        wanted = list(dict.fromkeys(partitions))
+        try:
+            _, unknown = await self._leaders.find(wanted, deadline)
+        except CoterieError as error:
+            errors = dict.fromkeys(wanted, error)
+            return [Result({}, dict(errors), kind=LogOffset) for _ in times]
+        # What has no leader yet is looked up again; what is not there stays away.
+        final: dict[TopicPartition, CoterieError] = {
+            key: error for key, error in unknown.items() if is_final_in_lookup(error)
+        }
+        there = [key for key in wanted if key not in final]
+        found = await together(
+            *(self._log_offsets(there, each, deadline, committed=committed) for each in times)
+        )
+        return [
+            Result(each.items, final | each.errors, each.broker_errors, LogOffset) for each in found
+        ]
 
     async def _log_offsets(
         self,

@@ -41,7 +41,7 @@ def trace_requests(
         about: dict[str, str | int] = {
             "messaging.system": "kafka",
             "messaging.operation.name": request.api,
-            "server.address": host,
+            "server.address": host.strip("[]"),
             "server.port": int(port),
         }
         # The hook is told when the answer is there: the span began that long ago.

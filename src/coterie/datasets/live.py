@@ -7,23 +7,35 @@ dataset `errors`, and fails the others unless `partial` allows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 import pyarrow as pa
 
 from coterie.client import AdminClient
 from coterie.client.blocking import BlockingAdminClient
+from coterie.client.lag import lag_result, partitions_of, partitions_of_topics
 from coterie.client.probing import OFFSETS_TOPIC, partition_of
 from coterie.client.results import (
     GroupDescription,
     GroupLag,
+    GroupOffsets,
+    LagResult,
     LogOffset,
-    Member,
     Result,
+    TopicDescription,
     TopicPartition,
+)
+from coterie.datasets.live_rows import (
+    Row,
+    assignment_rows,
+    end_offset_rows,
+    group_row,
+    member_row,
+    offset_rows,
+    record_batches,
 )
 from coterie.datasets.schemas import LIVE, pruned
 from coterie.datasets.selection import Selection
@@ -37,9 +49,21 @@ from coterie.errors import (
 )
 from coterie.protocol.group_state import GroupState, GroupType
 
-__all__ = ["LiveQuery", "LiveTask", "plan_live", "read_live", "read_task", "with_next_step"]
+__all__ = [
+    "LiveQuery",
+    "LiveTask",
+    "Look",
+    "Trouble",
+    "look",
+    "once",
+    "plan_live",
+    "read_live",
+    "read_task",
+    "with_next_step",
+]
 
-Row = dict[str, Any]
+T = TypeVar("T")
+
 #: Groups by the address of their coordinator, which several may share, or which may not be known.
 _ByAddress = dict[str | None, list[str]]
 
@@ -48,7 +72,6 @@ _GROUPS_PER_TASK: Final = 1000
 #: Groups that `errors` asks about at once. It keeps little of the answers, so they may be larger; and each
 #: time a broker that hangs is waited for.
 _GROUPS_PER_LOOK: Final = 10_000
-_ROWS_PER_BATCH: Final = 1 << 16
 #: Committed offsets of topics that were deleted are ordinary; nothing of the answer is missing for them.
 _NO_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
 #: A name that nobody has, or could have, is no error: it has no rows.
@@ -151,7 +174,7 @@ def _listed(
     """ListGroups, with the filters of KIP-518 and KIP-848."""
     listed = admin.list_groups(states=selection.states, types=selection.types, client_side=True)
     troubles = _troubles(listed, query)
-    addresses = {node.node_id: node.address for node in admin.brokers()}
+    addresses = {node.node_id: node.address for node in admin.nodes}
     by_address: _ByAddress = {}
     for each in listed:
         if selection.wants_group(each.group_id):
@@ -244,15 +267,8 @@ def read_task(
         rows = _offsets(admin, query, task)
     else:
         rows = _described(admin, query, task)
-    yield from _batches(query.schema, rows)
-
-
-def _batches(schema: pa.Schema, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
-    found = list(rows)
-    for first in range(0, len(found), _ROWS_PER_BATCH):
-        part = found[first : first + _ROWS_PER_BATCH]
-        arrays = [pa.array([row.get(f.name) for row in part], f.type) for f in schema]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    # All of them first: what is missing fails the task before it has rows.
+    yield from record_batches(query.schema, list(rows))
 
 
 def _described(admin: BlockingAdminClient, query: LiveQuery, task: LiveTask) -> Iterator[Row]:
@@ -261,13 +277,13 @@ def _described(admin: BlockingAdminClient, query: LiveQuery, task: LiveTask) -> 
         if not _wanted(group, query.selection):
             continue
         if query.dataset == "groups":
-            yield _group(group, task.coordinator)
+            yield group_row(group, task.coordinator)
             continue
         for member in group.members:
             if query.dataset == "members":
-                yield _member(group, member)
+                yield member_row(group, member)
             else:
-                yield from _assignments(group, member, query.selection)
+                yield from assignment_rows(group, member, query.selection)
 
 
 def _describe(
@@ -291,69 +307,6 @@ def _wanted(group: GroupDescription | GroupLag, selection: Selection) -> bool:
     )
 
 
-def _group(group: GroupDescription, coordinator: str | None) -> Row:
-    operations = group.authorized_operations
-    return {
-        "group_id": group.group_id,
-        "type": group.type.value,
-        "state": group.state.value,
-        "protocol_type": group.protocol_type,
-        "protocol": group.protocol,
-        "assignor": group.assignor,
-        "coordinator_id": group.coordinator,
-        "coordinator": coordinator,
-        "generation": group.generation if group.epoch is None else group.epoch,
-        "assignment_epoch": group.assignment_epoch,
-        "leader_id": group.leader,
-        "member_count": len(group.members),
-        "is_simple": group.type is GroupType.CLASSIC and not group.protocol_type,
-        "authorized_operations": None if operations is None else list(operations),
-        "new_member_added": group.new_member_added,
-        "received_consumer_offset_commits": group.received_consumer_offset_commits,
-        "received_transactional_offset_commits": group.received_transactional_offset_commits,
-        "source": "; ".join(dict.fromkeys(group.sources.values())) or "DescribeGroups",
-    }
-
-
-def _member(group: GroupDescription, member: Member) -> Row:
-    leads = None if group.leader is None else member.member_id == group.leader
-    return {
-        "group_id": group.group_id,
-        "member_id": member.member_id,
-        "instance_id": member.group_instance_id,
-        "client_id": member.client_id,
-        "host": member.host,
-        "rack_id": member.rack,
-        "member_epoch": member.epoch,
-        "subscription": None if member.subscription is None else list(member.subscription),
-        "subscription_regex": member.subscription_regex,
-        "supported_protocols": None
-        if member.supported_protocols is None
-        else list(member.supported_protocols),
-        "assignment_count": len(member.assignment or ()),
-        "is_leader": leads,
-    }
-
-
-def _assignments(group: GroupDescription, member: Member, selection: Selection) -> Iterator[Row]:
-    for target, partitions in ((False, member.assignment), (True, member.target_assignment)):
-        for each in partitions or ():
-            if selection.wants_topic(each.topic):
-                yield {
-                    "group_id": group.group_id,
-                    "member_id": member.member_id,
-                    "topic": each.topic,
-                    "partition": each.partition,
-                    "target": target,
-                }
-
-
-def _lag(
-    admin: BlockingAdminClient, query: LiveQuery, task: LiveTask, *, log_start: bool
-) -> Result[str, GroupLag]:
-    return admin.lag(task.groups, log_start=log_start, topics=_topics(query))
-
-
 def _topics(query: LiveQuery) -> list[str] | None:
     """Topics to ask about. Kafka refuses an empty name, and there is no such topic."""
     topics = query.selection.topics
@@ -361,7 +314,8 @@ def _topics(query: LiveQuery) -> list[str] | None:
 
 
 def _offsets(admin: BlockingAdminClient, query: LiveQuery, task: LiveTask) -> Iterator[Row]:
-    result = _lag(admin, query, task, log_start="log_start" in query.schema.names)
+    log_start = "log_start" in query.schema.names
+    result = admin.lag(task.groups, log_start=log_start, topics=_topics(query))
     _troubles(result, query)
     if not query.tolerant and (missing := list(_partition_troubles(result))):
         lacking: dict[str, CoterieError] = {
@@ -369,24 +323,8 @@ def _offsets(admin: BlockingAdminClient, query: LiveQuery, task: LiveTask) -> It
         }
         _insist(Result({}, lacking))
     for group in result:
-        if not _wanted(group, query.selection):
-            continue
-        for each in group.partitions:
-            yield {
-                "group_id": group.group_id,
-                "topic": each.partition.topic,
-                "partition": each.partition.partition,
-                "committed_offset": each.committed,
-                "leader_epoch": each.leader_epoch,
-                "metadata": each.metadata,
-                "log_start": each.log_start,
-                "log_end": each.log_end,
-                "lag": each.lag,
-                "member_id": each.member_id,
-                "client_id": each.client_id,
-                "host": each.host,
-                "error": each.error,
-            }
+        if _wanted(group, query.selection):
+            yield from offset_rows(group)
 
 
 def _partition_troubles(result: Result[str, GroupLag]) -> Iterator[Trouble]:
@@ -401,44 +339,112 @@ def _partition_troubles(result: Result[str, GroupLag]) -> Iterator[Trouble]:
 
 def _errors(admin: BlockingAdminClient, query: LiveQuery, task: LiveTask) -> Iterator[Row]:
     """Everything is asked for, and only what fails is told, each thing once."""
-    found = list(task.troubles)
     groups = [group for part in task.parts for group in part.groups]
-    for first in range(0, len(groups), _GROUPS_PER_LOOK):
-        part = LiveTask(tuple(groups[first : first + _GROUPS_PER_LOOK]))
-        result = _lag(admin, query, part, log_start=True)
-        found += _troubles(result, query)
-        found += _partition_troubles(result)
-    found += _log_troubles(admin, query)
-    once: dict[tuple[str, str], Trouble] = {}
-    for each in found:
-        once.setdefault((each.scope, each.name), each)
-    yield from map(msgspec.structs.asdict, once.values())
+    looked = look(admin, query, groups)
+    found = [*task.troubles, *looked.troubles, *_unread(admin, query, looked)]
+    yield from map(msgspec.structs.asdict, once(found))
 
 
-def _log_troubles(admin: BlockingAdminClient, query: LiveQuery) -> tuple[Trouble, ...]:
-    """Of all logs their ends, since no group may use one; of that of groups also its records.
+def once(troubles: Iterable[Trouble]) -> list[Trouble]:
+    """The first of those that are about the same thing."""
+    found: dict[tuple[str, str], Trouble] = {}
+    for each in troubles:
+        found.setdefault((each.scope, each.name), each)
+    return list(found.values())
 
-    Those who ask about some groups are told of what these use.
+
+class Look(NamedTuple):
+    """All that one pass over a cluster has learned of some groups, and of logs."""
+
+    lag: LagResult
+    #: Partitions of ordinary topics, whether or not a group uses them.
+    partitions: list[TopicPartition]
+    #: Partitions of the log of groups that are to be read.
+    log: list[TopicPartition]
+    #: When ends of logs were asked for, after the offsets.
+    taken_at: datetime
+    starts: Result[TopicPartition, LogOffset]
+    ends: Result[TopicPartition, LogOffset]
+    troubles: tuple[Trouble, ...]
+
+
+def look(
+    admin: BlockingAdminClient,
+    query: LiveQuery,
+    groups: Sequence[str],
+    known: Result[str, TopicDescription] | None = None,
+) -> Look:
+    """Ask each coordinator once about all of its groups, then each leader once about all of its logs.
+
+    A query for all groups gets the ends of all logs, also of those that no group reads; a query for some
+    groups gets the logs that they read. `known` are all topics, if the caller has them already.
     """
-    log: list[TopicPartition] = []
-    troubles: tuple[Trouble, ...] = ()
-    if query.with_log:
-        log, troubles = _partitions(admin, query, [OFFSETS_TOPIC], internal=True)
-    if log and query.selection.groups is not None:
-        names = filter(query.selection.wants_group, query.selection.groups)
+    others, log, troubles = _logs(admin, query, known)
+    described, offsets = _described_with_offsets(admin, groups)
+    topics = _topics(query)
+    only = None
+    if topics is not None:
+        only = partitions_of_topics(frozenset(topics), described.items, offsets.items)
+    used = partitions_of(described.items, offsets.items, only)
+    taken_at = datetime.now(UTC)
+    starts, ends = _bounds(admin, [*used, *others, *log])
+    lag = lag_result(described, offsets, ends, starts, only)
+    troubles += _troubles(lag, query)
+    troubles += tuple(_partition_troubles(lag))
+    there = {*others, *log}
+    for each in (starts, ends):
+        errors = {key: error for key, error in each.errors.items() if key in there}
+        troubles += _troubles(Result(each.items, errors, each.broker_errors), query)
+    return Look(lag, others, log, taken_at, starts, ends, troubles)
+
+
+def _described_with_offsets(
+    admin: BlockingAdminClient, groups: Sequence[str]
+) -> tuple[Result[str, GroupDescription], Result[str, GroupOffsets]]:
+    """By parts, each with the whole time of a call; one part unless there are very many groups."""
+    described: Result[str, GroupDescription] = Result({})
+    offsets: Result[str, GroupOffsets] = Result({})
+    for first in range(0, len(groups), _GROUPS_PER_LOOK):
+        part = groups[first : first + _GROUPS_PER_LOOK]
+        more, theirs = admin.describe_with_offsets(part, authorized_operations=True)
+        described, offsets = _joined(described, more), _joined(offsets, theirs)
+    return described, offsets
+
+
+def _joined(one: Result[str, T], other: Result[str, T]) -> Result[str, T]:
+    failures = dict.fromkeys((*one.broker_errors, *other.broker_errors))
+    return Result(one.items | other.items, one.errors | other.errors, tuple(failures))
+
+
+def _logs(
+    admin: BlockingAdminClient, query: LiveQuery, known: Result[str, TopicDescription] | None
+) -> tuple[list[TopicPartition], list[TopicPartition], tuple[Trouble, ...]]:
+    """Partitions to look at: those of ordinary topics, and those of the log of groups; by one request."""
+    selection = query.selection
+    all_topics = not _chooses(selection)
+    topics = _topics(query) if all_topics else []
+    if not all_topics and not query.with_log:
+        return [], [], ()
+    asked = None if topics is None else [*topics, *([OFFSETS_TOPIC] if query.with_log else [])]
+    described = admin.describe_topics(asked) if known is None else known
+    found, troubles = _partitions(described, query)
+    others = [each for each, internal in found.items() if not internal]
+    log = [each for each in found if query.with_log and each.topic == OFFSETS_TOPIC]
+    if log and selection.groups is not None:
+        names = filter(selection.wants_group, selection.groups)
         used = {partition_of(group, len(log)) for group in names}
         log = [each for each in log if each.partition in used]
-    others: list[TopicPartition] = []
-    if not _chooses(query.selection):
-        others, more = _partitions(admin, query, _topics(query))
-        troubles += more
-    bounds = _bounds(admin, query, [*others, *log])
+    return others, log, troubles
+
+
+def _unread(admin: BlockingAdminClient, query: LiveQuery, looked: Look) -> tuple[Trouble, ...]:
+    """Partitions of the log of groups of which no record can be read."""
     # One record of each, or what comes with it: it is there, and may be read.
     spans = {
         each: (start, start + 1)
-        for each in log
-        if each in bounds.ends
-        if (start := bounds.starts[each].offset) < bounds.ends[each].offset
+        for each in looked.log
+        if each in looked.ends and each in looked.starts
+        if (start := looked.starts[each].offset) < looked.ends[each].offset
     }
     with admin.fetch(spans, skip_deleted=True) as reading:
         try:
@@ -447,65 +453,40 @@ def _log_troubles(admin: BlockingAdminClient, query: LiveQuery) -> tuple[Trouble
         except CoterieError:
             if not reading.errors:
                 raise
-        unread = Result(reading.positions, reading.errors)
-    return troubles + bounds.troubles + _troubles(unread, query)
+        return _troubles(Result(reading.positions, reading.errors), query)
 
 
-def _end_offsets(admin: BlockingAdminClient, query: LiveQuery) -> list[Row]:
+def _end_offsets(admin: BlockingAdminClient, query: LiveQuery) -> Iterator[Row]:
     """Starts and ends of logs; internal topics are left out."""
-    partitions, _ = _partitions(admin, query, _topics(query))
-    bounds = _bounds(admin, query, partitions)
-    return [
-        {
-            "taken_at": bounds.taken_at,
-            "topic": each.topic,
-            "partition": each.partition,
-            "log_start": bounds.starts[each].offset,
-            "log_end": end.offset,
-        }
-        for each, end in bounds.ends.items.items()
-    ]
-
-
-class _Bounds(NamedTuple):
-    """Where logs begin, and end at a time, and what could not be learned of it."""
-
-    starts: Result[TopicPartition, LogOffset]
-    taken_at: datetime
-    ends: Result[TopicPartition, LogOffset]
-    troubles: tuple[Trouble, ...]
+    found, _ = _partitions(admin.describe_topics(_topics(query)), query)
+    taken_at = datetime.now(UTC)
+    starts, ends = _bounds(admin, [each for each, internal in found.items() if not internal])
+    for each in (starts, ends):
+        _troubles(each, query)
+    yield from end_offset_rows(starts.items, ends.items, taken_at)
 
 
 def _bounds(
-    admin: BlockingAdminClient, query: LiveQuery, partitions: list[TopicPartition]
-) -> _Bounds:
-    starts = admin.log_offsets(partitions, "earliest")
-    troubles = _troubles(starts, query)
-    taken_at = datetime.now(UTC)
-    # What has no start is told, or has no row: no need to wait for its end.
-    ends = admin.log_offsets(starts.items, "latest")
-    return _Bounds(starts, taken_at, ends, troubles + _troubles(ends, query))
+    admin: BlockingAdminClient, partitions: Iterable[TopicPartition]
+) -> tuple[Result[TopicPartition, LogOffset], Result[TopicPartition, LogOffset]]:
+    """Where logs begin, and where they end."""
+    starts, ends = admin.log_offsets_at(partitions, ("earliest", "latest"))
+    return starts, ends
 
 
 def _partitions(
-    admin: BlockingAdminClient,
-    query: LiveQuery,
-    topics: list[str] | None,
-    *,
-    internal: bool = False,
-) -> tuple[list[TopicPartition], tuple[Trouble, ...]]:
-    """The partitions of all topics, or of those that are wanted and that there are."""
-    described = admin.describe_topics(topics)
+    described: Result[str, TopicDescription], query: LiveQuery
+) -> tuple[dict[TopicPartition, bool], tuple[Trouble, ...]]:
+    """The partitions of topics that there are, and whether they are internal."""
     errors = {
         topic: error
         for topic, error in described.errors.items()
         if not (isinstance(error, KafkaError) and error.code in _NO_SUCH_TOPIC)
     }
     lacking = Result(described.items, errors, described.broker_errors)
-    found = [
-        TopicPartition(topic.name, each.partition)
+    found = {
+        TopicPartition(topic.name, each.partition): topic.internal
         for topic in described
-        if topic.internal is internal
         for each in topic.partitions
-    ]
+    }
     return found, _troubles(lacking, query, "partition")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from coterie.client.admin import AdminClient
 from coterie.client.reset import ResetPlan, To
-from coterie.client.results import GroupOffsets, PartitionOffset, TopicPartition
+from coterie.client.results import GroupOffsets, PartitionOffset, Result, TopicPartition
 from coterie.errors import CoterieError, GroupIdNotFound
 from coterie.plans.model import Plan, PlannedGroup, PlannedOffset
 from coterie.plans.offsets_file import SavedGroup, SavedOffset, SavedOffsets
@@ -34,15 +33,24 @@ WITHOUT_MEMBERS: Final = frozenset({GroupState.EMPTY, GroupState.DEAD})
 #: Its start offsets are no committed offsets; there is nothing that `import` could put back.
 NO_UNDO_FOR_SHARE: Final = "a share group's offsets cannot be saved; --no-undo does without"
 
-#: A plan for one group asks a few brokers a few times; so many of them may do so at once.
-_AT_ONCE: Final = 16
+#: Groups that are planned for together: each broker is asked once about them.
+_TOGETHER: Final = 1000
+#: States that tell whether a group has members.
+_STATES: Final = frozenset(each.value for each in GroupState if each is not GroupState.UNKNOWN)
 
 
 async def plan_delete(
-    admin: AdminClient, groups: Sequence[PlannedGroup], *, reason: str = ""
+    admin: AdminClient,
+    groups: Sequence[PlannedGroup],
+    *,
+    reason: str = "",
+    known: Mapping[str, GroupOffsets] | None = None,
 ) -> Plan:
-    """Delete groups as a selection found them; what they have committed becomes part of the plan."""
-    read = await admin.list_offsets([each.group for each in groups])
+    """Delete groups as a selection found them; what they have committed becomes part of the plan.
+
+    Offsets that are `known` are not asked for.
+    """
+    read = await _offsets(admin, [each.group for each in groups], known or {})
     planned = tuple(
         PlannedGroup(
             group=each.group,
@@ -69,10 +77,15 @@ def _delete_note(group: PlannedGroup, unread: CoterieError | None) -> str:
 
 
 async def plan_delete_offsets(
-    admin: AdminClient, groups: Sequence[PlannedGroup], scope: Scope, *, reason: str = ""
+    admin: AdminClient,
+    groups: Sequence[PlannedGroup],
+    scope: Scope,
+    *,
+    reason: str = "",
+    known: Mapping[str, GroupOffsets] | None = None,
 ) -> Plan:
     """Delete what groups have committed in some topics or partitions."""
-    read = await admin.list_offsets([each.group for each in groups])
+    read = await _offsets(admin, [each.group for each in groups], known or {})
     planned = []
     for each in groups:
         found = read.items.get(each.group)
@@ -96,22 +109,41 @@ async def plan_reset(
     step: Callable[[], None] = lambda: None,
 ) -> Plan:
     """Move offsets of groups. A group that cannot be moved is in the plan with the reason."""
-    gate = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(group: PlannedGroup) -> PlannedGroup:
-        async with gate:
-            try:
-                found = await admin.plan_reset(group.group, to, topics=scope or None)
-            except CoterieError as error:
-                return _with(group, (), str(error))
-            finally:
-                step()
-        return _with(group, _moves(found), "")
-
-    planned = await asyncio.gather(*(one(group) for group in groups))
+    planned: list[PlannedGroup] = []
+    for first in range(0, len(groups), _TOGETHER):
+        part = groups[first : first + _TOGETHER]
+        planned += await _plan_part(admin, part, to, scope)
+        for _ in part:
+            step()
     return Plan.of(
         "set_offsets", tuple(planned), cluster_id=await _cluster_id(admin), reason=reason
     )
+
+
+async def _plan_part(
+    admin: AdminClient, groups: Sequence[PlannedGroup], to: To, scope: Scope
+) -> list[PlannedGroup]:
+    states = {each.group: GroupState(each.state) for each in groups if each.state in _STATES}
+    names = [each.group for each in groups]
+    try:
+        found = await admin.plan_resets(names, to, topics=scope or None, states=states)
+    except CoterieError as error:
+        return [_with(each, (), str(error)) for each in groups]
+    return [
+        _with(each, _moves(found.items[each.group]), "")
+        if each.group in found
+        else _with(each, (), str(found.errors.get(each.group, "its coordinator did not answer")))
+        for each in groups
+    ]
+
+
+async def _offsets(
+    admin: AdminClient, groups: Iterable[str], known: Mapping[str, GroupOffsets]
+) -> Result[str, GroupOffsets]:
+    """What groups have committed: as it is known, and asked for otherwise."""
+    unknown = [each for each in groups if each not in known]
+    read = await admin.list_offsets(unknown)
+    return Result({**known, **read.items}, read.errors, read.broker_errors, GroupOffsets)
 
 
 async def plan_import(
@@ -166,10 +198,13 @@ async def _check_cluster(admin: AdminClient, meant: str | None) -> None:
 
 
 async def save_offsets_of(
-    admin: AdminClient, groups: Collection[str], scope: Scope
+    admin: AdminClient,
+    groups: Collection[str],
+    scope: Scope,
+    known: Mapping[str, GroupOffsets] | None = None,
 ) -> tuple[SavedOffsets, dict[str, CoterieError]]:
     """What groups have committed, for a file; and the groups of which that could not be read."""
-    read = await admin.list_offsets(groups)
+    read = await _offsets(admin, groups, known or {})
     saved = tuple(
         SavedGroup(each.group_id, saved_offsets(_within(each.offsets, scope)))
         for each in sorted(read, key=lambda each: each.group_id)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_proposals import functions_of
+from tests.kit.named_tests import names_in
 
 REPOSITORY = Path(__file__).parents[3]
 PAGE = REPOSITORY / "docs" / "admin-tests.md"
@@ -25,7 +25,7 @@ def test_every_case_has_a_test_that_exists(row: str) -> None:
     match = ROW.fullmatch(row)
     assert match, "a case, and one test's node id in backquotes"
     path = REPOSITORY / match["path"]
-    assert match["test"] in functions_of(path), f"{match['path']} has no {match['test']}"
+    assert match["test"] in names_in(path), f"{match['path']} has no {match['test']}"
 
 
 def test_no_case_is_written_twice() -> None:

@@ -305,3 +305,51 @@ def test_lag_of_a_share_group_comes_from_its_own_request() -> None:
             assert broker.asked("OffsetFetch") == 1
 
     run(scene())
+
+
+def test_lag_hands_out_what_it_was_computed_from(cluster: EmbeddedCluster) -> None:
+    async def scene(admin: AdminClient) -> None:
+        lag = await admin.lag([*GROUPS, "live"], log_start=True, topics=["nothing"])
+        assert lag.descriptions["live"].members
+        assert lag.offsets["reader-1"].offsets == dict.fromkeys(ORDERS, PartitionOffset(0))
+        assert not lag["reader-1"].partitions
+
+    played(cluster, scene)
+
+
+def test_sixty_moments_cost_one_look_up(cluster: EmbeddedCluster) -> None:
+    gone = TopicPartition("never-made", 0)
+
+    async def scene(admin: AdminClient) -> None:
+        moments = ["earliest", "latest", *range(1, 59)]
+        found = await admin.log_offsets_at([*ORDERS, gone], moments)
+        assert counted(admin, Counter()) == {"Metadata": 1, "ListOffsets": 60 * 3}
+        assert [each[ORDERS[0]].offset for each in found[:2]] == [0, 0]
+        assert all(isinstance(each.errors[gone], UnknownTopicOrPartition) for each in found)
+
+    played(cluster, scene)
+
+
+def test_a_topic_that_was_described_is_not_looked_up_again(cluster: EmbeddedCluster) -> None:
+    async def scene(admin: AdminClient) -> None:
+        await admin.describe_topics(["orders"])
+        await admin.log_offsets(ORDERS)
+        assert counted(admin, Counter()) == {"Metadata": 1, "ListOffsets": 3}
+
+    played(cluster, scene)
+
+
+def test_plans_for_many_groups_ask_each_broker_once(cluster: EmbeddedCluster) -> None:
+    async def scene(admin: AdminClient) -> None:
+        plans = await admin.plan_resets([*GROUPS, "live"], To.latest(), topics=["orders"])
+        assert list(plans.items) == GROUPS
+        assert isinstance(plans.errors["live"], NonEmptyGroup)
+        assert counted(admin, Counter()) == {
+            "FindCoordinator": 1,
+            "DescribeGroups": 3,
+            "OffsetFetch": 3,
+            "Metadata": 1,
+            "ListOffsets": 2 * 3,
+        }
+
+    played(cluster, scene)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from coterie.addresses import parse_address
 from coterie.cli.consumer_groups.java import (
     Throwable,
     api_exception,
@@ -292,8 +293,7 @@ def _java_node(node: Node) -> str:
 
 
 def _split(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host, int(port or -1)
+    return parse_address(address) or (address, -1)
 
 
 def code_in(text: str) -> ErrorCode:

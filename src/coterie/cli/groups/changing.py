@@ -71,7 +71,9 @@ def delete(selection: Selection, change: Change) -> int:
 
         found = await selection.find(admin)
         reason = f"coterie groups delete {selection.in_words()}"
-        return await plan_delete(admin, _planned(found.rows), reason=reason), found.missing
+        planned, known = _planned(found.rows), found.offsets
+        plan = await plan_delete(admin, planned, reason=reason, known=known)
+        return plan, found.missing
 
     return change.run(make)
 
@@ -92,7 +94,9 @@ def delete_offsets(selection: Selection, change: Change) -> int:
         found = await selection.find(admin, topics_choose=selection.topics_choose)
         reason = f"coterie groups delete-offsets {selection.in_words()}"
         planned = _planned(found.rows)
-        plan = await plan_delete_offsets(admin, planned, selection.scope(), reason=reason)
+        plan = await plan_delete_offsets(
+            admin, planned, selection.scope(), reason=reason, known=found.offsets
+        )
         return plan, found.missing
 
     return change.run(make)

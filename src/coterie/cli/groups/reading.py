@@ -12,7 +12,7 @@ import click
 from coterie.cli import listings
 from coterie.cli.connection import Target
 from coterie.cli.options import connected, listed
-from coterie.cli.output import Format, Listing
+from coterie.cli.output import Format, Listing, Need
 from coterie.cli.selection import Found, Missing, Selection, selected
 from coterie.cli.terminal import note, write
 
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["describe", "export", "lag", "list_groups", "members", "offsets"]
 
 
-def _find(selection: Selection, needs: set[str]) -> Found:
-    if "topics" in needs:
-        needs = needs - {"topics"} | {"offsets", "description"}
+def _find(selection: Selection, needs: set[Need]) -> Found:
     return Target.current().run(lambda admin: selection.find(admin, needs))
 
 
@@ -69,10 +67,10 @@ _deep = click.option(
 )
 
 
-def _depth(selection: Selection, *, deep: bool | None) -> set[str]:
+def _depth(selection: Selection, *, deep: bool | None) -> set[Need]:
     """Reading the log takes numpy."""
     wanted = bool(selection.names) and find_spec("numpy") is not None if deep is None else deep
-    return {"deep"} if wanted else set()
+    return {Need.RECORDS} if wanted else set()
 
 
 @click.command()
@@ -86,14 +84,9 @@ def describe(*, selection: Selection, form: Format, deep: bool | None) -> int:
     A table has three parts. JSON and YAML have members and partitions inside of each group. CSV, `name` and
     --columns have the groups alone.
     """
-    needs = {
-        "description",
-        "lag",
-        *listings.DESCRIPTIONS.needs(form),
-        *_depth(selection, deep=deep),
-    }
+    needs = {Need.LAG, *listings.DESCRIPTIONS.needs(form), *_depth(selection, deep=deep)}
     if form.name in ("wide", "json", "jsonl", "yaml"):
-        needs.add("log_start")
+        needs.add(Need.LOG_START)
     found = _find(selection, needs)
     _narrow(found, selection)
     listings.DESCRIPTIONS.write(found.rows, form)
@@ -140,7 +133,7 @@ def members(*, selection: Selection, form: Format, deep: bool | None) -> int:
 
     Without a group and without an option the members of all groups are meant.
     """
-    found = _find(selection, {"description", *_depth(selection, deep=deep)})
+    found = _find(selection, {Need.DESCRIPTION, *_depth(selection, deep=deep)})
     topics = {each.partition(":")[0] for each in selection.topics}
     rows = [each for row in found.rows for each in listings.member_rows(row, topics)]
     return _print(listings.MEMBERS, rows, form, found)
@@ -152,7 +145,7 @@ def members(*, selection: Selection, form: Format, deep: bool | None) -> int:
 @listed(listings.OFFSETS)
 def offsets(selection: Selection, form: Format) -> int:
     """Committed offsets. The column committed_at reads __consumer_offsets."""
-    found = _find(selection, {"offsets", *listings.OFFSETS.needs(form)})
+    found = _find(selection, {Need.OFFSETS, *listings.OFFSETS.needs(form)})
     scope = selection.scope()
     rows = [
         listings.OffsetRow(
@@ -195,7 +188,7 @@ def _by(ctx: click.Context) -> Listing[Any]:
 def lag(selection: Selection, form: Format, by: str) -> int:
     """How far groups are behind: by partition, topic or group."""
     listing = _BY[by]
-    found = _find(selection, {"description", "lag", *listing.needs(form)})
+    found = _find(selection, {Need.LAG, *listing.needs(form)})
     _narrow(found, selection)
     rows: list[Any] = [each for row in found.rows for each in listings.lag_rows(row)]
     if by != "partition":
@@ -225,7 +218,7 @@ def export(selection: Selection, kind: str, path: Path | None) -> int:
     async def ask(admin: AdminClient) -> tuple[Any, Missing]:
         found = await selection.find(admin)
         saved, errors = await save_offsets_of(
-            admin, [each.group for each in found.rows], selection.scope()
+            admin, [each.group for each in found.rows], selection.scope(), found.offsets
         )
         found.missing.errors.update({key: str(error) for key, error in errors.items()})
         return saved, found.missing

@@ -15,7 +15,7 @@ import click
 from coterie.cli import listings
 from coterie.cli.connection import Target
 from coterie.cli.options import connected, duration, in_units, listed
-from coterie.cli.output import Column, Format, Listing, iso
+from coterie.cli.output import Column, Format, Listing, Need, iso
 from coterie.cli.selection import GroupRow, Missing, Selection, selected
 from coterie.cli.terminal import flush, is_screen, is_terminal
 
@@ -141,7 +141,7 @@ class Sampler:
         self._then = 0.0
 
     async def __call__(self, admin: AdminClient) -> tuple[list[Watched], Missing]:
-        found = await self._selection.find(admin, {"description", "lag"})
+        found = await self._selection.find(admin, {Need.LAG})
         moment, clock = datetime.now(UTC), time.monotonic()
         make = self._by_partition if self._partitions else self._by_group
         rows = [each for row in found.rows for each in make(row, moment)]
@@ -186,7 +186,7 @@ class Sampler:
                 each.each.committed,
                 each.each.log_end,
                 each.partition,
-                None if each.member is None else each.member.client_id,
+                each.each.client_id,
             )
             for each in listings.lag_rows(row)
         ]

@@ -16,7 +16,7 @@ from coterie.cli.listings.common import (
     lag_style,
 )
 from coterie.cli.listings.offsets import LAG, lag_rows
-from coterie.cli.output import Column, Listing, timestamp
+from coterie.cli.output import Column, Listing, Need, timestamp
 from coterie.cli.selection import GroupRow
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ GROUPS: Final[Listing[GroupRow]] = Listing(
             lambda each: None if each.description is None else len(each.description.members),
             show="asked",
             nullable=True,
-            needs="description",
+            needs=Need.DESCRIPTION,
         ),
         Column(
             "lag",
@@ -50,7 +50,7 @@ GROUPS: Final[Listing[GroupRow]] = Listing(
             show="asked",
             nullable=True,
             style=lag_style,
-            needs="lag",
+            needs=Need.LAG,
         ),
         Column(
             "topics",
@@ -58,7 +58,7 @@ GROUPS: Final[Listing[GroupRow]] = Listing(
             "What it has committed in, or reads.",
             lambda each: each.topics,
             show="asked",
-            needs="topics",
+            needs=Need.TOPICS,
         ),
         Column(
             "last_commit_at",
@@ -67,7 +67,7 @@ GROUPS: Final[Listing[GroupRow]] = Listing(
             lambda each: timestamp(each.last_commit),
             show="asked",
             nullable=True,
-            needs="commits",
+            needs=Need.COMMITS,
         ),
     ),
     sort=("group",),

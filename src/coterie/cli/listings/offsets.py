@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.listings.common import GROUP, STATE, lag_style
-from coterie.cli.output import Column, Listing, timestamp
+from coterie.cli.output import Column, Listing, Need, timestamp
 from coterie.cli.selection import GroupRow
 
 if TYPE_CHECKING:
-    from coterie.client.results import Member, PartitionLag, PartitionOffset, TopicPartition
+    from coterie.client.results import PartitionLag, PartitionOffset, TopicPartition
 
 __all__ = [
     "GROUP_LAG",
@@ -74,7 +74,7 @@ OFFSETS: Final[Listing[OffsetRow]] = Listing(
             lambda each: timestamp(each.committed_at),
             show="asked",
             nullable=True,
-            needs="commits",
+            needs=Need.COMMITS,
         ),
     ),
     sort=("group", "topic", "partition"),
@@ -88,7 +88,6 @@ class LagRow:
     group: str
     state: str | None
     each: PartitionLag
-    member: Member | None
 
     @property
     def partition(self) -> TopicPartition:
@@ -96,11 +95,8 @@ class LagRow:
 
 
 def lag_rows(row: GroupRow) -> Iterator[LagRow]:
-    members = {
-        each.member_id: each for each in (row.description.members if row.description else ())
-    }
     for each in row.lag.partitions if row.lag is not None else ():
-        yield LagRow(row.group, row.state, each, members.get(each.member_id or ""))
+        yield LagRow(row.group, row.state, each)
 
 
 LAG: Final[Listing[LagRow]] = Listing(
@@ -124,7 +120,7 @@ LAG: Final[Listing[LagRow]] = Listing(
             lambda row: row.each.log_start,
             show="wide",
             nullable=True,
-            needs="log_start",
+            needs=Need.LOG_START,
         ),
         Column(
             "log_end",
@@ -145,14 +141,14 @@ LAG: Final[Listing[LagRow]] = Listing(
             "client_id",
             "string",
             "The client that has the partition now.",
-            lambda row: None if row.member is None else row.member.client_id,
+            lambda row: row.each.client_id,
             nullable=True,
         ),
         Column(
             "host",
             "string",
             "Where that client connects from.",
-            lambda row: None if row.member is None else row.member.host,
+            lambda row: row.each.host,
             nullable=True,
         ),
         Column(

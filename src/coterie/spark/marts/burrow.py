@@ -1,12 +1,16 @@
 """Burrow's evaluation of consumers, rule by rule, with its names: OK, WARN, ERR, STOP, STALL, REWIND.
 
 Burrow keeps a ring of the last commits of each partition and a ring of the last end offsets, and judges a
-consumer by what is in them, without thresholds. Here the rings are windows over the tables. Three things are
-different, where Burrow is known to be wrong: commits of transactions that were aborted or are open do not
-count, neither does what was committed before an offset was removed, and of commits from before the first end
-offset the lag is not known: where all depends on it, and Burrow would say STALL or WARN, there is no status.
+consumer by what is in them, without thresholds. Here the rings are windows over the tables. Four things are
+different:
+Commits of transactions that were aborted or are open do not count, neither do commits from before an offset
+was removed; Burrow is known to be wrong there.
+The lag of a commit is taken against the newest end offset as of the commit's timestamp. Burrow takes the one
+that it knows when the commit arrives, which depends on when Burrow was started and how fast it reads.
+The lag of commits from before the first end offset is unknown. Burrow drops them, or calls STALL and WARN
+without a known lag. Here STALL needs one known lag and WARN two; with fewer there is no status.
 
-Nor is there one for groups that have not committed for a week.
+There is no status either for groups that have not committed for a week.
 
 The rules, in this order, for a partition with more lag than is allowed:
 STOP: nothing was committed for longer than the ring spans, and lag was not zero lately.
@@ -24,6 +28,7 @@ from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.window import WindowSpec
 
 from coterie.spark.marts.inputs import Moment, at_least_zero, at_moment, settled_commits
 
@@ -33,7 +38,13 @@ __all__ = ["STATUSES", "Burrow", "group_status", "partition_status", "with_group
 STATUSES = {"NOTFOUND": 0, "OK": 1, "WARN": 2, "ERR": 3, "STOP": 4, "STALL": 5, "REWIND": 6}
 _PLACE = ["topic", "partition"]
 _KEYS = ["group_id", *_PLACE]
-_COMMIT = "struct<order:bigint,committed:bigint,at:bigint,lag:bigint>"
+_BEFORE = (Window.unboundedPreceding, -1)
+_SO_FAR = (Window.unboundedPreceding, Window.currentRow)
+_ALL = (Window.unboundedPreceding, Window.unboundedFollowing)
+_COMMIT = "struct<order:bigint,committed:bigint,at:timestamp,slot_at:bigint>"
+_NO_SLOTS = (
+    f"named_struct('others', cast(array() as array<{_COMMIT}>), 'newest', cast(null as {_COMMIT}))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,25 +147,21 @@ def _name_of(worst: str) -> Column:
 
 def _rings(commits: DataFrame, history: DataFrame, settings: Burrow) -> DataFrame:
     """The last commits of each partition, oldest first, each with the lag that it had; and the newest one."""
-    tail = _with_lag(_tails(commits, settings), history)
-    millis = F.unix_millis("at")
-    commit = F.struct("order", "committed", millis.alias("at"), "lag")
-    lists = tail.groupBy(*_KEYS).agg(
-        F.array_sort(F.collect_list(F.when(F.col("in_tail"), commit))).alias("tail"),
+    slots = _with_lag(_slots(_runs(_current(commits)), settings), history)
+    commit = F.struct("order", "committed", F.col("slot_at").alias("at"), "lag")
+    return slots.groupBy(*_KEYS).agg(
+        F.array_sort(F.collect_list(commit)).alias("ring"),
         F.max_by("committed", "order").alias("last_committed"),
-        F.max_by(millis, "order").alias("last_at"),
-        F.min(F.when(F.col("begins_run"), millis)).alias("since"),
+        F.max_by(F.unix_millis("at"), "order").alias("last_at"),
+        F.max("since").alias("since"),
     )
-    merged = F.aggregate("tail", F.expr(f"cast(array() as array<{_COMMIT}>)"), _merge(settings))
-    ring = F.slice(
-        merged, F.greatest(F.size(merged) - settings.intervals + 1, F.lit(1)), settings.intervals
-    )
-    return lists.withColumn("ring", ring).drop("tail")
 
 
-def _tails(commits: DataFrame, settings: Burrow) -> DataFrame:
-    """What is looked at of the commits since the last removal: the last ones (`in_tail`), and the one with
-    which the offset that is committed now began to stay (`begins_run`), however long ago that was."""
+def _current(commits: DataFrame) -> DataFrame:
+    """The commits since the last removal, with the time when the newest offset was committed first.
+
+    All windows here are over the same keys in the same order, so that Spark sorts the commits once.
+    """
     rows = settled_commits(commits).select(
         "group_id",
         "topic",
@@ -164,51 +171,96 @@ def _tails(commits: DataFrame, settings: Burrow) -> DataFrame:
         F.coalesce("commit_timestamp", "timestamp").alias("at"),
         "tombstone",
     )
-    # More than fit into the ring, because some of them will take each other's place.
-    most = settings.intervals * (20 if settings.min_distance else 2)
-    backwards = Window.partitionBy(*_KEYS).orderBy(F.desc("order"))
-    so_far = backwards.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    stays = F.min("committed").over(so_far) == F.max("committed").over(so_far)
-    goes_on = F.coalesce(F.lead("committed").over(backwards) == F.col("committed"), F.lit(False))
-    found = rows.select(
-        *_KEYS,
-        "order",
-        "committed",
-        "at",
-        F.max("tombstone").over(so_far).alias("removed"),
-        (F.row_number().over(backwards) <= most).alias("in_tail"),
-        (stays & ~goes_on).alias("begins_run"),
+    moved = ~F.col("committed").eqNullSafe(F.lag("committed").over(_in_order()))
+    rows = rows.withColumn("moved", moved)
+    rows = rows.withColumns({"removals_left": _later("tombstone"), "moves_left": _later("moved")})
+    rows = rows.where((F.col("removals_left") == 0) & ~F.col("tombstone"))
+    began = F.when(F.col("moved") & (F.col("moves_left") == 0), F.unix_millis("at"))
+    since = F.max(began).over(_in_order().rowsBetween(*_ALL))
+    return rows.select(*_KEYS, "order", "committed", "at", since.alias("since"))
+
+
+def _runs(commits: DataFrame) -> DataFrame:
+    """Of commits that cannot begin a slot, only the last of each run, with the time of the run (`high`).
+
+    A commit begins a slot only if no commit before it has a later time. All others, after a clock that ran
+    ahead, replace each other.
+    """
+    earlier = F.max("at").over(_in_order().rowsBetween(*_BEFORE))
+    rows = commits.withColumn("begins", F.coalesce(F.col("at") >= earlier, F.lit(True)))
+    rows = rows.select(
+        "*",
+        F.coalesce(F.lead("begins").over(_in_order()), F.lit(True)).alias("ends"),
+        F.unix_millis(F.max("at").over(_in_order().rowsBetween(*_SO_FAR))).alias("high"),
     )
-    return found.where(~F.col("removed") & (F.col("in_tail") | F.col("begins_run"))).drop("removed")
+    return rows.where("ends").drop("begins", "ends")
 
 
-def _merge(settings: Burrow) -> Callable[[Column, Column], Column]:
-    """How a commit goes into the ring: behind the last, or in its place, with the old time."""
+def _slots(runs: DataFrame, settings: Burrow) -> DataFrame:
+    """One row per slot of the ring: its last commit, and the time of its first one as `slot_at`.
+
+    Where a slot begins depends on where the one before it began, and so on. But after a pause of the minimum
+    distance a slot begins in any case: what is before enough of these pauses cannot be in the ring.
+    """
     distance = int(settings.min_distance.total_seconds() * 1000)
+    pause = F.col("high") - F.lag("high").over(_in_order()) >= distance
+    runs = runs.withColumn("paused", F.coalesce(pause, F.lit(True)))
+    runs = runs.withColumn("pauses_left", _later("paused"))
+    runs = runs.where(F.col("pauses_left") < settings.intervals)
+    commit = F.struct("order", "committed", "at", F.col("high").alias("slot_at"))
+    lists = runs.groupBy(*_KEYS).agg(
+        F.array_sort(F.collect_list(commit)).alias("commits"), F.max("since").alias("since")
+    )
+    filled = F.aggregate("commits", F.expr(_NO_SLOTS), _put(settings.intervals, distance), _ring)
+    return lists.select(*_KEYS, "since", F.inline(filled))
+
+
+def _put(intervals: int, distance: int) -> Callable[[Column, Column], Column]:
+    """Put a commit into the ring: into a new slot, or into the newest one, which keeps its time.
+
+    The newest slot is apart from the others, so that replacing its commit does not copy the ring.
+    """
 
     def put(ring: Column, commit: Column) -> Column:
-        last = F.get(ring, F.size(ring) - 1)
-        soon = (F.size(ring) > 0) & (commit["at"] - last["at"] < distance)
+        newest = ring["newest"]
+        soon = commit["slot_at"] - newest["slot_at"] < distance
         replaced = F.struct(
             commit["order"].alias("order"),
             commit["committed"].alias("committed"),
-            F.when(soon, last["at"]).otherwise(commit["at"]).alias("at"),
-            commit["lag"].alias("lag"),
+            commit["at"].alias("at"),
+            newest["slot_at"].alias("slot_at"),
         )
-        kept = F.when(soon, F.slice(ring, 1, F.greatest(F.size(ring) - 1, F.lit(0)))).otherwise(
-            ring
+        others = F.when(newest.isNull(), ring["others"]).otherwise(
+            F.slice(F.concat(F.array(newest), ring["others"]), 1, intervals - 1)
         )
-        return F.concat(kept, F.array(replaced))
+        return F.when(
+            soon, F.struct(ring["others"].alias("others"), replaced.alias("newest"))
+        ).otherwise(F.struct(others.alias("others"), commit.alias("newest")))
 
     return put
 
 
-def _with_lag(tail: DataFrame, history: DataFrame) -> DataFrame:
+def _ring(ring: Column) -> Column:
+    return F.concat(ring["others"], F.array(ring["newest"]))
+
+
+def _in_order() -> WindowSpec:
+    return Window.partitionBy(*_KEYS).orderBy("order")
+
+
+def _later(flag: str) -> Column:
+    """In how many of the later rows of a partition a flag is set."""
+    count = F.count_if(flag)
+    everywhere, so_far = (_in_order().rowsBetween(*frame) for frame in (_ALL, _SO_FAR))
+    return count.over(everywhere) - count.over(so_far)
+
+
+def _with_lag(slots: DataFrame, history: DataFrame) -> DataFrame:
     """Each commit with its lag at the time: against the newest end offset that was known then."""
     samples = history.select(
         *_PLACE, F.col("taken_at").alias("at"), F.lit(0).alias("is_commit"), "log_end"
     )
-    rows = tail.withColumn("is_commit", F.lit(1))
+    rows = slots.withColumn("is_commit", F.lit(1))
     both = rows.unionByName(samples, allowMissingColumns=True)
     so_far = (
         Window.partitionBy(*_PLACE)

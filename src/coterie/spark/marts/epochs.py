@@ -5,6 +5,11 @@ member has. A change of members stands before the epoch that it leads to, in the
 behind it. The three kinds name their records alike, `ConsumerGroupMemberMetadata`,
 `ShareGroupMemberMetadata`, so one reading does.
 
+A classic group with members becomes a consumer group in one batch: its tombstone, its members, and its
+generation as the epoch. Nothing is assigned differently, so this step is counted and not shown.
+
+If the log lacks the beginning of a group, members show up that never joined: they were there before it.
+
 All windows and groupings begin with the group, so that Spark sends its records around once.
 """
 
@@ -12,6 +17,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.window import WindowSpec
 
 from coterie.spark.marts.generations import life_of
 from coterie.spark.marts.inputs import seconds
@@ -22,13 +28,14 @@ _STEP = ["group_id", "life", "step"]
 _PLACE = ["group_id", "life", "topic", "index"]
 _UP_TO_HERE = (Window.unboundedPreceding, Window.currentRow)
 _BEFORE_HERE = (Window.unboundedPreceding, -1)
+_EVERYWHERE = (Window.unboundedPreceding, Window.unboundedFollowing)
 #: Kafka 4.3 makes a group with epoch 1 and counts on before it writes.
 _FIRST_EPOCH = 2
 
 
 def epochs(group_events: DataFrame) -> DataFrame:
     """One row per epoch or static restart of groups of these kinds, with what changed; no causes yet."""
-    events = _with_members(_with_steps(group_events.where(F.col("group_type") != "classic")))
+    events = _with_members(_with_steps(group_events))
     steps = _steps(events).join(_moves(events), _STEP, "left")
     return _as_rebalances(_in_sequence(steps))
 
@@ -45,6 +52,8 @@ def _with_steps(events: DataFrame) -> DataFrame:
     """
     in_order = Window.partitionBy("group_id").orderBy("partition", "offset")
     so_far = in_order.rowsBetween(*_UP_TO_HERE)
+    # Of a classic group only this is needed; its members are long lists.
+    events = events.withColumn("members", F.size("members"))
     # Whatever the group's type: `ConsumerGroup...`, `ShareGroup...`.
     kind = F.regexp_replace("record", "^(Consumer|Share|Streams)Group", "")
     events = events.withColumn("kind", kind)
@@ -63,10 +72,24 @@ def _with_steps(events: DataFrame) -> DataFrame:
     return marks.select(
         "*",
         is_epoch.alias("is_epoch"),
+        _is_upgrade(so_far).alias("upgraded"),
         life_of(own & (epoch == 0), in_order).alias("life"),
         F.count_if(is_epoch | F.col("returns")).over(so_far).alias("step"),
         F.last(F.when(own, epoch), ignorenulls=True).over(so_far).alias("epoch"),
-    )
+    ).where(F.col("group_type") != "classic")
+
+
+def _is_upgrade(so_far: WindowSpec) -> Column:
+    """Whether an epoch is the generation of a classic group whose members stay; null if that is not known.
+
+    A classic group without members is deleted in the same way, but the epoch is that of its first new member.
+    """
+    classic = F.col("group_type") == "classic"
+    end = F.last(F.when(classic, F.struct("tombstone", "timestamp")), ignorenulls=True).over(so_far)
+    replaced = F.coalesce(end["tombstone"] & (end["timestamp"] == F.col("timestamp")), F.lit(False))
+    group = F.when(classic & ~F.col("tombstone"), F.struct("generation", "members"))
+    group = F.last(group, ignorenulls=True).over(so_far)
+    return replaced & (group["members"] > 0) & (group["generation"] == F.col("generation"))
 
 
 def _with_members(events: DataFrame) -> DataFrame:
@@ -75,6 +98,8 @@ def _with_members(events: DataFrame) -> DataFrame:
     so_far, earlier = of_member.rowsBetween(*_UP_TO_HERE), of_member.rowsBetween(*_BEFORE_HERE)
     wish = F.struct("tombstone", F.array_sort("subscription").alias("topics"), "subscription_regex")
     said = F.when(_is("MemberMetadata"), F.struct("timestamp", "epoch"))
+    first = F.col("member_id").isNotNull() & (F.row_number().over(of_member) == 1)
+    joins = _is("MemberMetadata") & ~F.col("tombstone")
     events = events.withColumn("wish", F.when(_tells(), wish)).select(
         *(name for name in events.columns if name not in ("instance_id", "client_id")),
         "wish",
@@ -83,6 +108,9 @@ def _with_members(events: DataFrame) -> DataFrame:
         F.last("client_host", ignorenulls=True).over(so_far).alias("host"),
         F.last("wish", ignorenulls=True).over(earlier).alias("old_wish"),
         F.last(said, ignorenulls=True).over(so_far).alias("said"),
+        first.alias("first"),
+        # Members join with their metadata: others were there before the log begins.
+        (first & ~joins).alias("unseen"),
     )
     stable = F.col("member_state").isNull() | (F.col("member_state") == "STABLE")
     # Whoever comes, or comes back, is first put where the others are, in the same batch: if that is an epoch
@@ -107,13 +135,17 @@ def _steps(events: DataFrame) -> DataFrame:
     """Who came, who went and who changed their mind before each step, and the step's own record."""
     leads = (_tells() & ~F.col("returns")) | (_is("TargetAssignmentMember") & F.col("tombstone"))
     rows = events.withColumn("step", F.col("step") + leads.cast("int"))
-    was_there = F.coalesce(~F.col("old_wish.tombstone"), F.lit(False))
+    known_before = F.col("member_id").isNotNull() & ~F.col("first")
+    was_there = F.coalesce(~F.col("old_wish.tombstone"), known_before)
     came = _is("MemberMetadata") & ~F.col("tombstone") & ~was_there
-    went = _is("MemberMetadata") & F.col("tombstone") & was_there
+    # The first record of a member may be its tombstone, if the log begins after it joined.
+    went = _is("MemberMetadata") & F.col("tombstone") & (was_there | F.col("unseen"))
     # Members of streams groups write themselves down again only if an epoch follows (KIP-1071).
-    other = (F.col("group_type") == "streams") | (F.col("wish") != F.col("old_wish"))
+    # What a member wanted before the log begins is not known; its metadata has changed, in any case.
+    unlike = F.coalesce(F.col("wish") != F.col("old_wish"), F.lit(True))
+    other = (F.col("group_type") == "streams") | unlike
     changed = _tells() & ~F.col("tombstone") & was_there & other
-    person = F.struct("member_id", "instance_id", "client_id", "host")
+    person = F.struct("member_id", "instance_id", "client_id", "host", "timestamp")
     own = F.struct(
         "group_type",
         F.col("partition").alias("log_partition"),
@@ -122,6 +154,7 @@ def _steps(events: DataFrame) -> DataFrame:
         F.col("timestamp").alias("started_at"),
         "completed",
         "returns",
+        "upgraded",
     )
     return rows.groupBy(*_STEP).agg(
         F.first(F.when(F.col("is_epoch") | F.col("returns"), own), ignorenulls=True).alias("own"),
@@ -129,6 +162,7 @@ def _steps(events: DataFrame) -> DataFrame:
         F.collect_list(F.when(went, person)).alias("left"),
         F.max(changed).alias("resubscribed"),
         F.sum(came.cast("int") - went.cast("int")).alias("net"),
+        F.count_if("unseen").alias("unseen"),
     )
 
 
@@ -184,6 +218,7 @@ def _in_sequence(steps: DataFrame) -> DataFrame:
     in_order = Window.partitionBy("group_id", "life").orderBy("step")
     so_far, earlier = in_order.rowsBetween(*_UP_TO_HERE), in_order.rowsBetween(*_BEFORE_HERE)
     gained = F.coalesce(F.col("gained") - F.col("lost"), F.lit(0))
+    unseen = F.sum("unseen").over(in_order.rowsBetween(*_EVERYWHERE))
     found = steps.select(
         "group_id",
         "own.*",
@@ -192,26 +227,35 @@ def _in_sequence(steps: DataFrame) -> DataFrame:
         F.coalesce("resubscribed", F.lit(False)).alias("resubscribed"),
         F.coalesce("moved", F.lit(0)).alias("moved"),
         F.coalesce("gained", F.lit(0)).alias("gained"),
-        F.sum("net").over(so_far).alias("members"),
+        unseen.alias("unseen"),
+        (unseen + F.sum("net").over(so_far)).alias("members"),
         F.sum(gained).over(so_far).alias("partitions"),
         F.last("own", ignorenulls=True).over(earlier).alias("previous"),
     )
-    # Epoch 0 is of a group that exists and has had nobody yet. Without an epoch are records that did not
-    # come to a step: they count for those behind them.
-    return found.where("generation > 0")
+    # Epoch 0 is that of a group that has had no members yet. Records that did not lead to a step have no
+    # epoch: they count for those that follow.
+    return found.where("generation > 0 and not coalesce(upgraded, false)")
 
 
 def _as_rebalances(found: DataFrame) -> DataFrame:
     returns = F.col("returns")
-    churned = ~returns & (F.size("joined") + F.size("left") > 0)
-    begins = F.col("previous.generation").isNull() & (F.col("generation") > _FIRST_EPOCH)
+    late = (F.col("generation") > _FIRST_EPOCH) | (F.col("unseen") > 0) | F.col("upgraded").isNull()
+    begins = F.col("previous.generation").isNull() & late
+    # Where the log begins, older records may be what compaction left. Members that go go with the epoch.
+    gone_now = F.filter("left", lambda each: each["timestamp"] == F.col("started_at"))
+    left = F.when(~begins, F.col("left")).when(F.size(gone_now) > 0, gone_now)
+    joined = F.when(~begins, F.col("joined"))
+    churned = ~returns & (
+        F.greatest(F.size(joined), F.lit(0)) + F.greatest(F.size(left), F.lit(0)) > 0
+    )
+    resubscribed = F.col("resubscribed") & ~begins
     # An epoch that no member asked for comes from the topics: they are the only other reason (KIP-848). In a
     # share group it follows, too, once the state of new partitions has been set up (KIP-932).
-    by_members = churned | F.col("resubscribed") | returns
+    by_members = churned | resubscribed | returns
     shares = F.col("group_type") == "share"
     flags = F.array(
         F.when(churned, F.lit("member_churn")),
-        F.when(F.col("resubscribed"), F.lit("subscription_change")),
+        F.when(resubscribed, F.lit("subscription_change")),
         F.when(~by_members & ~shares & ~begins, F.lit("partition_count_change")),
         F.when(returns, F.lit("static_restart")),
     )
@@ -231,8 +275,8 @@ def _as_rebalances(found: DataFrame) -> DataFrame:
         "started_at",
         F.coalesce(F.col("completed"), at_once).alias("completed_at"),
         "members",
-        F.when(~begins, F.col("joined")).alias("joined"),
-        F.when(~begins, F.col("left")).alias("left"),
+        _without_time(joined).alias("joined"),
+        _without_time(left).alias("left"),
         "partitions",
         F.when(known, F.col("moved")).alias("partitions_moved"),
         F.when(known & (stayed > 0), 1 - F.col("moved") / stayed).alias("stickiness"),
@@ -243,3 +287,7 @@ def _as_rebalances(found: DataFrame) -> DataFrame:
         begins.alias("history_begins"),
         F.array_compact(flags).alias("changes"),
     )
+
+
+def _without_time(people: Column) -> Column:
+    return F.transform(people, lambda each: each.dropFields("timestamp"))

@@ -68,6 +68,7 @@ REBALANCES = (
 STORM = 5
 _PER_MEMBER = 2
 _STORM_SECONDS = 600
+_MICROS = 1_000_000
 #: Groups that rebalance without visible change, together, were moved.
 _MOVE_SECONDS = 60
 _MOVED_GROUPS = 2
@@ -132,16 +133,20 @@ def _with_causes(found: DataFrame) -> DataFrame:
 
 
 def _with_storms(found: DataFrame) -> DataFrame:
-    at = F.unix_seconds("completed_at")
+    """Count the rebalances of the ten minutes up to each one, and mark storms."""
+    at, ten_minutes = F.unix_micros("completed_at"), _STORM_SECONDS * _MICROS
     in_time = Window.partitionBy("group_id").orderBy(at)
-    trailing = in_time.rangeBetween(-_STORM_SECONDS, 0)
-    following = in_time.rangeBetween(0, _STORM_SECONDS)
+    in_log = Window.partitionBy("group_id").orderBy(at, "log_partition", "log_offset")
     count: Column = F.when(F.col("rebalanced"), 1 + _hidden_lately())
-    # Those who were there before or afterwards. A group that is stopped is small only at the end.
+    # A range of times would include what follows at the same time: only the order of the log excludes it.
+    up_to_here = F.sum(count).over(in_log.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    long_ago = F.sum(count).over(in_time.rangeBetween(Window.unboundedPreceding, -ten_minutes - 1))
+    # Members before or after. A group that is being stopped is small only at the end.
     crowd = F.coalesce("members", F.lit(0)) + F.greatest(F.size("left"), F.lit(0))
-    found = found.withColumn("in_ten_minutes", F.coalesce(F.sum(count).over(trailing), F.lit(0)))
-    found = found.withColumn("crowd", F.max(crowd).over(trailing))
-    return found.withColumn("storm", F.max(_stormy()).over(following))
+    recent = F.coalesce(up_to_here, F.lit(0)) - F.coalesce(long_ago, F.lit(0))
+    found = found.withColumn("in_ten_minutes", recent)
+    found = found.withColumn("crowd", F.max(crowd).over(in_time.rangeBetween(-ten_minutes, 0)))
+    return found.withColumn("storm", F.max(_stormy()).over(in_time.rangeBetween(0, ten_minutes)))
 
 
 def _hidden_lately() -> Column:

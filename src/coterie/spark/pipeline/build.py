@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from coterie.spark.marts import MARTS, Mart
 from coterie.spark.pipeline.frames import literal, must_be_shared, read_table, replace_mart
 from coterie.spark.pipeline.gaps import GAPS, known_gaps
+from coterie.spark.pipeline.last_build import remember_build
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.settings import has_few, writing
 from coterie.spark.pipeline.store import TableStore, Transaction
@@ -51,8 +52,7 @@ def build(
         else:
             rows = _in_turn(make, progress)
         with progress.step("Committing"):
-            state = {"as_of": None if as_of is None else as_of.isoformat(), "rows": rows}
-            transaction.remember("build", state)
+            remember_build(transaction, as_of, rows)
             transaction.commit()
     return rows
 

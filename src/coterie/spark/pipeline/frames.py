@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from coterie.errors import CoterieError
 from coterie.spark.marts import MARTS
 from coterie.spark.pipeline.gaps import GAPS, table_of_gaps
+from coterie.spark.pipeline.last_build import LAST_BUILD, table_of_last_build
 from coterie.spark.pipeline.settings import has_few, writing
 from coterie.spark.pipeline.store import TableStore, Transaction, lock_of
 from coterie.spark.pipeline.tables import RAW, RawTable
@@ -114,6 +115,8 @@ def read_table(spark: SparkSession, store: TableStore, name: str) -> DataFrame:
     """A table as it was last committed; a raw table that was never written is empty."""
     if name == GAPS:
         return spark.createDataFrame(table_of_gaps(store))
+    if name == LAST_BUILD:
+        return spark.createDataFrame(table_of_last_build(store))
     table = RAW.get(name)
     paths = [literal(path) for path in store.paths(name)]
     if table is None:
@@ -128,7 +131,7 @@ def read_table(spark: SparkSession, store: TableStore, name: str) -> DataFrame:
 
 def register_views(spark: SparkSession, store: TableStore, text: str) -> list[str]:
     """Views for the tables that are named in some SQL; the names of all that could be."""
-    names = sorted({*RAW, GAPS, *(name for name in store.tables if name in MARTS)})
+    names = sorted({*RAW, GAPS, LAST_BUILD, *(name for name in store.tables if name in MARTS)})
     for name in names:
         if re.search(rf"\b{name}\b", text, re.IGNORECASE):
             read_table(spark, store, name).createOrReplaceTempView(name)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from coterie.client import AdminClient
+from coterie.client.blocking import BlockingAdminClient
 from coterie.client.results import TopicPartition
 from coterie.datasets.cluster import ClusterSource
 from coterie.datasets.log import LogSource, SegmentSource
@@ -119,44 +119,64 @@ def _topic_of(source: SegmentSource) -> str | None:
     return None
 
 
+@dataclass
+class _Known:
+    """What a cluster has answered."""
+
+    identity: str | None = None
+    bounds: Bounds | None = None
+
+
+def _identity(admin: BlockingAdminClient) -> str:
+    return f"cluster {admin.cluster_id or 'without an id'}"
+
+
 @dataclass(frozen=True)
 class ClusterOrigin:
     """A running cluster, by the settings of a client."""
 
     #: Not shown: there may be secrets among them.
     properties: Mapping[str, str] = field(repr=False)
-    _known: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    _known: _Known = field(default_factory=_Known, repr=False, compare=False)
 
     @property
     def identity(self) -> str:
-        if "identity" not in self._known:
+        if self._known.identity is None:
             with AdminClient.connect(dict(self.properties)) as admin:
                 admin.brokers()
-                self._known["identity"] = f"cluster {admin.cluster_id or 'without an id'}"
-        return self._known["identity"]
+                self._known.identity = _identity(admin)
+        return self._known.identity
 
     def bounds(self) -> Bounds:
-        """Ends are those of readers of committed records: before them all transactions are decided."""
-        return self._bounds(None)
+        """Ends are those of readers of committed records: before them all transactions are decided.
+
+        What `records` has asked for is used once, if all partitions answered.
+        """
+        bounds, self._known.bounds = self._known.bounds, None
+        return bounds or self._bounds(None)
 
     def records(self) -> int:
         """How many its log has at most, as far as can be told at once."""
         try:
-            return self._bounds(_AT_ONCE_S).records
+            bounds = self._bounds(_AT_ONCE_S)
         except CoterieError:
             return 0  # told by the step that needs an answer
+        self._known.bounds = None if bounds.failures else bounds
+        return bounds.records
 
     def _bounds(self, timeout: float | None) -> Bounds:
         with AdminClient.connect(dict(self.properties)) as admin:
             described = admin.describe_topics([_TOPIC], timeout=timeout)
+            self._known.identity = _identity(admin)
             if isinstance(described.errors.get(_TOPIC), UnknownTopicOrPartition):
                 return Bounds({})
             topic = described.unwrap()[_TOPIC]
             partitions = [TopicPartition(_TOPIC, each.partition) for each in topic.partitions]
-            ask = partial(admin.log_offsets, partitions, timeout=timeout)
-            starts = ask("earliest")
-            ends = ask("latest", isolation="read_committed")
-            all_ends = ask("latest")
+            moments = ("earliest", "latest")
+            starts, ends = admin.log_offsets_at(
+                partitions, moments, isolation="read_committed", timeout=timeout
+            )
+            all_ends = admin.log_offsets(partitions, timeout=timeout)
         failures = {
             each.partition: str(error) for each, error in (starts.errors | ends.errors).items()
         }

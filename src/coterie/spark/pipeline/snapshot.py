@@ -1,6 +1,7 @@
-"""`snapshot`: what a cluster says of its groups at one moment, kept for good under an id. No Spark, no JVM.
+"""`snapshot`: what a cluster says of its groups, kept for good under an id. No Spark, no JVM.
 
-All datasets are asked for in one go and committed together. An id is written once: the same id again changes
+All datasets are filled from the same answers and committed together, with the time at which asking began and
+ended. An id is written once: the same id again changes
 nothing, so that a job that is repeated does no harm.
 """
 
@@ -8,19 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
 import pyarrow as pa
 
 from coterie.client import AdminClient
-from coterie.client.blocking import BlockingAdminClient
-from coterie.datasets.live import LiveQuery, LiveTask, plan_live, read_task
+from coterie.datasets.snapshot import LiveSnapshot, take_snapshot
 from coterie.errors import CoterieError
 from coterie.spark.pipeline.end_offsets import write_days
 from coterie.spark.pipeline.origin import check_cluster
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.store import TableStore, is_run_id, new_run_id
-from coterie.spark.pipeline.tables import SNAPSHOT_TABLES, RawTable
+from coterie.spark.pipeline.tables import SNAPSHOT_TABLES, SNAPSHOTS, RawTable
 from coterie.spark.pipeline.versions import check_version
 
 __all__ = ["Snapshot", "snapshot"]
@@ -56,29 +56,34 @@ def snapshot(
     with store.write() as transaction:
         known: Mapping[str, str] = store.state(_STEP).get("taken", {})
         with AdminClient.connect(dict(properties)) as admin:
-            admin.brokers()
+            # All topics, for they are needed anyway, and the answer names the cluster, too.
+            topics = admin.describe_topics()
             cluster = f"cluster {admin.cluster_id or 'without an id'}"
             check_cluster(store, cluster)
             if name in known:
                 return Snapshot(name, datetime.fromisoformat(known[name]), is_new=False)
-            taken_at = datetime.now(UTC)
             with progress.step("Asking the brokers"):
-                found = _ask_all(admin, name, taken_at)
-        errors = _sentences(found["errors"])
+                live = take_snapshot(admin, topics)
+        errors = _sentences(live.tables["errors"])
         if strict and errors:
             raise CoterieError(f"the snapshot is not whole, and was not kept: {'; '.join(errors)}")
         rows = {}
-        for table in SNAPSHOT_TABLES:
+        for table in (*SNAPSHOT_TABLES, SNAPSHOTS):
             check_version(store, table)
-            if found[table.name].num_rows:
-                write_days(transaction.directory(table.name), found[table.name], table.name)
+            if table is SNAPSHOTS:
+                found = _row(name, live, cluster)
+            else:
+                found = _with_id(live.tables[table.name], table, name, live.began_at)
+            if found.num_rows:
+                write_days(transaction.directory(table.name), found, table.name)
             rows[table.name] = transaction.append(table.name, table.schema, table.version)
+        del rows[SNAPSHOTS.name]
         # Only names that somebody chose can come again.
-        taken = {**known, name: taken_at.isoformat()} if snapshot_id else known
+        taken = {**known, name: live.began_at.isoformat()} if snapshot_id else known
         state = {"cluster": cluster, "taken": dict(taken), "newest_groups": rows["groups"]}
         transaction.remember(_STEP, state)
         transaction.commit()
-    return Snapshot(name, taken_at, is_new=True, rows=rows, errors=errors)
+    return Snapshot(name, live.began_at, is_new=True, rows=rows, errors=errors)
 
 
 def _check_id(chosen: str) -> None:
@@ -91,35 +96,26 @@ def _check_id(chosen: str) -> None:
         )
 
 
-def _ask_all(
-    admin: BlockingAdminClient, snapshot_id: str, taken_at: datetime
-) -> dict[str, pa.Table]:
-    """The rows of every table. Groups are listed once: a broker that hangs is waited for once."""
-    tasks = plan_live(admin, LiveQuery("errors"))
-    found = {}
-    for table in SNAPSHOT_TABLES:
-        own = [LiveTask()] if table.dataset == "end_offsets" else tasks
-        found[table.name] = _ask(admin, table, own, snapshot_id, taken_at)
-    return found
-
-
-def _ask(
-    admin: BlockingAdminClient,
-    table: RawTable,
-    tasks: list[LiveTask],
-    snapshot_id: str,
-    taken_at: datetime,
-) -> pa.Table:
-    """The rows of a dataset, with the snapshot's columns in front."""
-    # What of the log cannot be read, an ingest says.
-    query = LiveQuery(table.dataset, partial=True, with_log=False)
-    batches = (batch for task in tasks for batch in read_task(admin, query, task))
-    rows = pa.Table.from_batches(batches, schema=query.schema)
+def _with_id(found: pa.Table, table: RawTable, snapshot_id: str, began_at: datetime) -> pa.Table:
+    """The rows of a dataset with the snapshot's columns in front; ends of logs have a time of their own."""
     if table.dataset == "end_offsets":
-        return rows
-    ids = pa.array([snapshot_id] * len(rows), pa.string())
-    times = pa.array([taken_at] * len(rows), table.schema.field("taken_at").type)
-    return pa.Table.from_arrays([ids, times, *rows.columns], schema=table.schema)
+        return found
+    ids = pa.array([snapshot_id] * len(found), pa.string())
+    times = pa.array([began_at] * len(found), table.schema.field("taken_at").type)
+    return pa.Table.from_arrays([ids, times, *found.columns], schema=table.schema)
+
+
+def _row(snapshot_id: str, taken: LiveSnapshot, cluster: str) -> pa.Table:
+    """The snapshot itself."""
+    row = {
+        "snapshot_id": snapshot_id,
+        "taken_at": taken.began_at,
+        "ended_at": taken.ended_at,
+        "cluster": cluster,
+        "group_count": len(taken.tables["groups"]),
+        "error_count": len(taken.tables["errors"]),
+    }
+    return pa.Table.from_pylist([row], SNAPSHOTS.schema)
 
 
 def _sentences(errors: pa.Table) -> tuple[str, ...]:

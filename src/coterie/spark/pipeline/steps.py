@@ -55,6 +55,8 @@ class Steps:
         self._starting: Starting | None = None
         self._stack = ExitStack()
         self._spark: SparkSession | None = None
+        #: Remembers where the log ends, from when Spark was started until it is read.
+        self._origin: tuple[Source, SegmentOrigin | ClusterOrigin] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -73,10 +75,16 @@ class Steps:
         `source` is what is going to be read. A directory without segments is told before Spark starts.
         """
         if self._starting is None:
-            to_read = 0 if source is None else _origin(source).records()
+            to_read = 0 if source is None else self._origin_of(source).records()
             self._starting = self._start(rows=raw_rows(self.store) + to_read)
             self._stack.callback(self._starting.cancel)
         return self._starting
+
+    def _origin_of(self, source: Source) -> SegmentOrigin | ClusterOrigin:
+        if self._origin is None or self._origin[0] != source:
+            made = SegmentOrigin(source) if isinstance(source, Path) else ClusterOrigin(source)
+            self._origin = (source, made)
+        return self._origin[1]
 
     @property
     def spark(self) -> SparkSession:
@@ -87,6 +95,7 @@ class Steps:
         return self._spark
 
     def snapshot(self, properties: Mapping[str, str], snapshot_id: str | None) -> None:
+        self._origin = None  # the log is read at least as far as the snapshot has seen
         taken = snapshot(
             self.store,
             properties,
@@ -112,7 +121,8 @@ class Steps:
         spark = self.spark
         from coterie.spark.pipeline.ingest import ingest  # noqa: PLC0415  (needs Spark)
 
-        done = ingest(spark, self.store, _origin(source), self.progress, strict=self._strict)
+        origin = self._origin_of(source)
+        done = ingest(spark, self.store, origin, self.progress, strict=self._strict)
         _tell_gaps(done)
         counts = ", ".join(f"{rows:,} {name.replace('_', ' ')}" for name, rows in done.rows.items())
         click.echo(f"log: {counts if done.records else 'nothing new'}")
@@ -168,10 +178,6 @@ class Steps:
             )
         if not done:
             click.echo("nothing to do")
-
-
-def _origin(source: Source) -> SegmentOrigin | ClusterOrigin:
-    return SegmentOrigin(source) if isinstance(source, Path) else ClusterOrigin(source)
 
 
 def _tell_gaps(done: Ingested) -> None:

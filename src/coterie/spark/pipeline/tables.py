@@ -14,7 +14,15 @@ import pyarrow as pa
 
 from coterie.datasets.schemas import LIVE, SCHEMA_VERSION, TIMESTAMP, schema
 
-__all__ = ["LOG_TABLES", "MART_VERSION", "RAW", "SNAPSHOT_TABLES", "RawTable", "raw_table"]
+__all__ = [
+    "LOG_TABLES",
+    "MART_VERSION",
+    "RAW",
+    "SNAPSHOTS",
+    "SNAPSHOT_TABLES",
+    "RawTable",
+    "raw_table",
+]
 
 #: Grows when a mart's columns change; `build` replaces what is older.
 MART_VERSION: Final = 2
@@ -58,9 +66,25 @@ LOG_TABLES: Final = (
     RawTable("quarantine", "log", schema("log"), "timestamp", ("partition", "offset")),
 )
 SNAPSHOT_TABLES: Final = tuple(_of_snapshot(name) for name in LIVE)
+#: One row per snapshot: the others say what it found, this one when it was asked for.
+SNAPSHOTS: Final = RawTable(
+    "snapshots",
+    "snapshots",
+    pa.schema(
+        [
+            *_SNAPSHOT,
+            pa.field("ended_at", TIMESTAMP),
+            pa.field("cluster", pa.string()),
+            pa.field("group_count", pa.int64()),
+            pa.field("error_count", pa.int64()),
+        ]
+    ),
+    "taken_at",
+    ("snapshot_id",),
+)
 
 RAW: Final[Mapping[str, RawTable]] = MappingProxyType(
-    {table.name: table for table in (*LOG_TABLES, *SNAPSHOT_TABLES)}
+    {table.name: table for table in (*LOG_TABLES, *SNAPSHOT_TABLES, SNAPSHOTS)}
 )
 
 

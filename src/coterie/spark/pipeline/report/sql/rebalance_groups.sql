@@ -6,7 +6,7 @@ SELECT group_id,
        count(*) OVER () AS all_of_them
 FROM rebalances
 WHERE rebalanced
-  AND completed_at >= (SELECT max(as_of) FROM group_summary) - INTERVAL 24 HOURS
+  AND completed_at >= (SELECT max(as_of) FROM last_build) - INTERVAL 24 HOURS
 GROUP BY group_id
 ORDER BY rebalances DESC, group_id
 LIMIT 15

@@ -2,7 +2,7 @@ WITH recent AS (
   SELECT *
   FROM rebalances
   WHERE rebalanced
-    AND completed_at >= (SELECT max(as_of) FROM group_summary) - INTERVAL 24 HOURS),
+    AND completed_at >= (SELECT max(as_of) FROM last_build) - INTERVAL 24 HOURS),
 busiest AS (
   SELECT group_id, count(*) AS marks,
          sum(1 + CASE group_type WHEN 'classic' THEN coalesce(hidden_before, 0) ELSE 0 END)
