@@ -7,11 +7,12 @@ STAMP := .venv/.ready
 # What the floor of coverage is measured by: it doubles a test's time, so not by all tests.
 PROTOCOL_TESTS := tests/unit/protocol tests/golden/test_vectors.py tests/property/test_frames.py
 ONLY ?=
+ON ?=
 FUZZ_SECONDS ?= 300
 FLEETS ?= 5
 FLEET_GROUPS ?= 800
 
-.PHONY: help demo docs faults truth test lint format typecheck bench fuzz lock clean
+.PHONY: help demo docs faults suites truth test lint format typecheck bench fuzz lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -47,7 +48,11 @@ docs: $(STAMP) ## Write the generated parts of the documentation
 	$(BIN)/python tools/generate_docs.py
 
 faults: $(STAMP) ## Run the fault campaign and the property tests for long
-	COTERIE_EXAMPLES=20 $(BIN)/pytest tests/faults tests/property tests/compat/test_admin_client_faults.py
+	COTERIE_EXAMPLES=20 COTERIE_KILLS=1000 $(BIN)/pytest tests/faults tests/property tests/compat/test_admin_client_faults.py
+
+suites: $(STAMP) ## Run the test suites of Go clients on our cluster (ON=kafka: on Apache Kafka)
+	COTERIE_REQUIRE_CLIENTS=1 COTERIE_SUITES=whole COTERIE_SUITES_ON=$(ON) \
+	  $(BIN)/pytest tests/compat/test_foreign_suites.py
 
 fuzz: $(STAMP) ## Fuzz the decoders for FUZZ_SECONDS (300)
 	$(BIN)/python -m fuzz.run --seconds $(FUZZ_SECONDS)

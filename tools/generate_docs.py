@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -15,11 +16,15 @@ from coterie.coordinator.config import GroupConfig
 from coterie.coordinator.consumer.states import GROUP_STATES, MEMBER_STATES
 from coterie.coordinator.states import ACTIONS, diagram
 from coterie.security.secrets import Secret
+from coterie.server import group_settings, topic_configs
 from coterie.server.access_rules import Access
 from coterie.server.config import ServerConfig
 from coterie.server.dispatch import served_apis
+from coterie.server.listener_config import ListenerConfig
 from coterie.server.security_config import SecurityConfig
-from coterie.server.topic_configs import TOPIC_DEFAULTS
+from coterie.server.settings_catalog import Setting, catalog
+from coterie.server.topic_configs import acting_settings
+from coterie.testing.request_counts import requests
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "coterie"
@@ -44,8 +49,40 @@ def apis() -> str:
             "|---|---|---|---|---|",
             *rows,
             "",
+            "## APIs of Apache Kafka 4.3 that are not served",
+            "",
+            "Kafka's broker advertises these, too. A test compares this list with a running Kafka.",
+            "",
+            "| key | API | what for |",
+            "|---|---|---|",
+            *_not_served(),
+            "",
         ]
     )
+
+
+#: What a part of an API's name says about its purpose.
+_PURPOSES = {
+    "Share": "share groups (KIP-932)",
+    "Streams": "streams groups (KIP-1071)",
+    "RaftVoter": "changes of the Raft quorum (KIP-853)",
+    "DelegationToken": "delegation tokens (KIP-48)",
+}
+#: Kafka advertises these only where a plugin receives what clients push (KIP-714).
+_ONLY_WITH_A_PLUGIN = {"GetTelemetrySubscriptions", "PushTelemetry"}
+
+
+def _not_served() -> list[str]:
+    served = set(served_apis({}))
+    kafka = json.loads((ROOT / "tests/data/vectors/apis.json").read_text(encoding="utf-8"))
+    return [
+        f"| {row['key']} | {row['name']} | "
+        f"{next(text for part, text in _PURPOSES.items() if part in row['name'])} |"
+        for row in kafka
+        if "broker" in row["listeners"]
+        and row["key"] not in served
+        and row["name"] not in _ONLY_WITH_A_PLUGIN
+    ]
 
 
 def _needs(access: Access) -> str:
@@ -56,23 +93,72 @@ def settings() -> str:
     lines = [
         "# Settings of the embedded cluster",
         "",
-        "Generated from the code. Give them to `coterie server` by `--set NAME=VALUE` or `--config FILE`,",
-        "and to `EmbeddedCluster` by `config={...}`. Names are Kafka's; those that begin with `coterie.` are",
-        "limits that Kafka does not have.",
+        "Generated from the code. Give settings of brokers to `coterie server` by `--set NAME=VALUE` or",
+        "`--config FILE`, and to `EmbeddedCluster` by `config={...}`. Names are Kafka's; those that begin",
+        "with `coterie.` are limits that Kafka does not have.",
+        "",
+        "## Settings of brokers that take effect",
         "",
         "| setting | default | what it does |",
         "|---|---|---|",
     ]
-    for cls in (ServerConfig, GroupConfig, SecurityConfig):
+    acting = set()
+    for cls in (ServerConfig, GroupConfig, SecurityConfig, ListenerConfig):
         for spec in dataclasses.fields(cls):
             if name := spec.metadata.get("kafka"):
+                acting.add(name)
                 default = getattr(spec.default, "value", spec.default)
                 text = str(default).lower() if isinstance(default, bool) else str(default)
                 text = "" if isinstance(default, Secret) else text
                 lines.append(f"| `{name}` | {text} | {spec.metadata['doc']} |")
-    lines += ["", "## Topics", "", "| setting | default |", "|---|---|"]
-    lines += [f"| `{name}` | {value} |" for name, value in TOPIC_DEFAULTS.items()]
+    known = catalog()
+    for name in sorted(acting_settings() - acting):
+        topic = next(
+            each for each in topic_configs.ACTING if name in dict(known.topic[each].synonyms)
+        )
+        default = known.broker[name].default or ""
+        lines.append(
+            f"| `{name}` | {default} | Default of `{topic}` for topics that do not set it. |"
+        )
+    lines += [
+        "",
+        "`listener.name.<name>.` before an `ssl.` setting, `sasl.enabled.mechanisms`,",
+        "`sasl.server.max.receive.size` or `connections.max.reauth.ms` sets it for one listener;",
+        "`coterie.broker.<id>.advertised.listeners` is for one broker ([listeners.md](listeners.md)).",
+    ]
+    others = sorted(set(known.broker) - acting - acting_settings())
+    lines += [
+        "",
+        "## Topics",
+        "",
+        "Settings that are not marked are checked, stored and shown as Kafka does it, and have no effect.",
+        "",
+        *_table(known.topic, topic_configs.ACTING),
+        "",
+        "## Groups",
+        "",
+        *_table(known.group, group_settings.ACTING),
+        "",
+        "## Settings of brokers without effect",
+        "",
+        "Kafka knows them, so they are accepted, checked and shown by DescribeConfigs. A start that sets",
+        "some of them logs one line with their names.",
+        "",
+        ", ".join(f"`{name}`" for name in others),
+    ]
     return "\n".join([*lines, ""])
+
+
+def _table(settings: Mapping[str, Setting], acting: Collection[str]) -> list[str]:
+    return [
+        "| setting | default | takes effect |",
+        "|---|---|---|",
+        *[
+            f"| `{name}` | {each.default or ''} | {'yes' if name in acting else ''} |"
+            for name, each in sorted(settings.items())
+            if not each.internal
+        ],
+    ]
 
 
 def states() -> str:
@@ -131,6 +217,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/apis.md": apis,
     "docs/settings.md": settings,
     "docs/states.md": states,
+    "docs/requests.md": requests,
     "DESIGN.md": design,
     **{f"docs/schemas/{name}.json": partial(str, text) for name, text in schemas.texts().items()},
 }

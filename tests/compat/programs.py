@@ -21,13 +21,27 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-__all__ = ["REASON", "Program", "find_program", "require_program"]
+__all__ = [
+    "REASON",
+    "Program",
+    "built_once",
+    "cache_directory",
+    "copy_tree",
+    "find_built",
+    "find_program",
+    "on_path",
+    "require_built",
+    "require_program",
+    "run_build",
+]
 
 REASON = "needs a client in another language"
+T = TypeVar("T")
+
 SOURCES = Path(__file__).parent / "clients"
 _BUILD_TIMEOUT_S = 300.0
 _RUN_TIMEOUT_S = 120.0
@@ -62,8 +76,12 @@ class Program:
 
 def require_program(name: str) -> None:
     """Skip the test that asks, or fail it under COTERIE_REQUIRE_CLIENTS=1, where there is no such client."""
-    found = find_program(name)
-    if isinstance(found, Program):
+    require_built(name, find_program(name))
+
+
+def require_built(name: str, found: object) -> None:
+    """Skip the test that asks, or fail it under COTERIE_REQUIRE_CLIENTS=1, if `found` is a reason."""
+    if not isinstance(found, str):
         return
     message = f"{REASON}: {name}: {found}"
     if os.environ.get("COTERIE_REQUIRE_CLIENTS") == "1":
@@ -74,45 +92,50 @@ def require_program(name: str) -> None:
 @functools.cache
 def find_program(name: str) -> Program | str:
     """The client, built if need be, or why there is none; asked once per run."""
+    return find_built(lambda: _BUILDERS[name](SOURCES / name))
+
+
+def find_built(build: Callable[[], T]) -> T | str:
+    """What `build` returns, or the reason why it cannot be built here, as one line."""
     try:
-        return _BUILDERS[name](SOURCES / name)
+        return build()
     except (Unavailable, OSError, subprocess.TimeoutExpired) as error:
         return " ".join(str(error).split())[:300]
 
 
 def _franz_go(source: Path) -> Program:
-    go = _on_path("go")
-    home = _cache("franz_go", source / "main.go", source / "go.mod", source / "go.sum")
+    go = on_path("go")
+    home = cache_directory("franz_go", source / "main.go", source / "go.mod", source / "go.sum")
 
     def build(into: Path) -> None:
-        _run([go, "build", "-o", str(into / "program"), "."], source)
+        run_build([go, "build", "-o", str(into / "program"), "."], source)
 
-    return Program([str(_built(home, build) / "program")])
+    return Program([str(built_once(home, build) / "program")])
 
 
 def _kafkajs(source: Path) -> Program:
-    node, npm = _on_path("node"), _on_path("npm")
-    home = _cache("kafkajs", source / "package.json")
+    node, npm = on_path("node"), on_path("npm")
+    home = cache_directory("kafkajs", source / "package.json")
 
     def install(into: Path) -> None:
         shutil.copy(source / "package.json", into)
-        _run([npm, "install", "--no-package-lock", "--no-audit", "--no-fund"], into)
+        run_build([npm, "install", "--no-package-lock", "--no-audit", "--no-fund"], into)
 
-    modules = _built(home, install) / "node_modules"
+    modules = built_once(home, install) / "node_modules"
     return Program([node, str(source / "main.js")], {"NODE_PATH": str(modules)})
 
 
 _BUILDERS: dict[str, Callable[[Path], Program]] = {"franz_go": _franz_go, "kafkajs": _kafkajs}
 
 
-def _on_path(name: str) -> str:
+def on_path(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise Unavailable(f"no {name} on the PATH")
     return found
 
 
-def _cache(name: str, *sources: Path) -> Path:
+def cache_directory(name: str, *sources: Path) -> Path:
     """A directory for each state of the sources, so that a change never meets an old build."""
     if named := os.environ.get("COTERIE_CLIENTS_CACHE"):
         root = Path(named)
@@ -123,7 +146,7 @@ def _cache(name: str, *sources: Path) -> Path:
     return root / f"{name}-{digest[:12]}"
 
 
-def _built(home: Path, build: Callable[[Path], None]) -> Path:
+def built_once(home: Path, build: Callable[[Path], None]) -> Path:
     """Build beside the place and move there when whole; a lock lets two runs start at once."""
     home.parent.mkdir(parents=True, exist_ok=True)
     with (home.parent / ".lock").open("a") as lock:
@@ -137,7 +160,16 @@ def _built(home: Path, build: Callable[[Path], None]) -> Path:
     return home
 
 
-def _run(command: list[str], directory: Path) -> None:
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy a file or directory of the module cache, which is read-only, so that the copy can be deleted."""
+    for each in [source, *sorted(source.rglob("*"))]:
+        if each.is_file():
+            copy = target / each.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(each, copy)
+
+
+def run_build(command: list[str], directory: Path) -> None:
     run = subprocess.run(
         command,
         check=False,

@@ -57,7 +57,7 @@ def test_topics(tools: JavaTools) -> None:
     )
     assert topic in listed.lines
     assert "PartitionCount: 5" in described.lines[0]
-    assert "Configs: retention.ms=99" in described.lines[0]
+    assert "Configs: min.insync.replicas=1,retention.ms=99" in described.lines[0]
     assert ["Leader: " in line and "Isr: " in line for line in described.lines[1:]] == [True] * 5
     assert topics("--delete", "--topic", topic).code == 0
     gone = topics("--describe", "--topic", topic)
@@ -180,6 +180,26 @@ def described(said: Said) -> dict[str, str]:
 def events(said: Said) -> list[dict[str, Any]]:
     assert said.code == 0
     return [json.loads(line) for line in said.lines]
+
+
+def test_quotas_with_configs(tools: JavaTools) -> None:
+    alice = ("--entity-type", "users", "--entity-name", "alice")
+    quotas = "producer_byte_rate=1024,consumer_byte_rate=2048"
+    assert tools.run("configs", "--alter", "--add-config", quotas, *alice).code == 0
+    every_client = ("--entity-type", "clients", "--entity-default")
+    added = tools.run("configs", "--alter", "--add-config", "request_percentage=150", *every_client)
+    assert added.code == 0
+    shown = tools.run("configs", "--describe", *alice)
+    assert "user-principal 'alice'" in shown.out
+    assert "producer_byte_rate=1024.0" in shown.out
+    assert "consumer_byte_rate=2048.0" in shown.out
+    assert "request_percentage=150.0" in tools.run("configs", "--describe", *every_client).out
+    for entity, keys in (
+        (alice, "producer_byte_rate,consumer_byte_rate"),
+        (every_client, "request_percentage"),
+    ):
+        assert tools.run("configs", "--alter", "--delete-config", keys, *entity).code == 0
+    assert "byte_rate" not in tools.run("configs", "--describe", *alice).out
 
 
 def test_verifiable_clients(tools: JavaTools, cluster: EmbeddedCluster, tmp_path: Path) -> None:

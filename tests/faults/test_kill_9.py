@@ -21,6 +21,7 @@ from coterie.protocol.messages.offsets import (
     OffsetFetchResponse,
 )
 from tests.compat import test_groups_over_a_socket as setting
+from tests.kit.campaign import KILLS
 from tests.kit.invariants import CommitLedger
 from tests.kit.reloaded import check_killed
 from tests.kit.wire_client import WireClient
@@ -90,7 +91,7 @@ def test_acknowledged_commits_survive_kill_9_again_and_again(tmp_path: Path) -> 
     truth: dict[str, int] = {}
     ledger = CommitLedger()
     names = [f"group-{i}" for i in range(20)]
-    for life in range(4):
+    for life in range(KILLS):
         with server.start() as client:
             setting.create_topic(client)
             setting.find_coordinators(client, *names)

@@ -182,7 +182,7 @@ def test_f28_tls_cut_in_the_middle_of_a_record(hurried: EmbeddedCluster) -> None
 
 def test_f28_renegotiation_is_not_offered(hurried: EmbeddedCluster) -> None:
     """TLS 1.3 has none; for 1.2 the server's context refuses it."""
-    tls = inside(hurried).tls
+    tls = inside(hurried).listeners["SASL_SSL"].tls
     assert tls is not None
     assert tls._current.options & ssl.OP_NO_RENEGOTIATION
 

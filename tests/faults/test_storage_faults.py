@@ -90,7 +90,7 @@ def child(root: Path) -> None:
             if step % 5 == 4:
                 data.checkpoint()
                 data.apply_retention(number)
-                for log in data.logs_to_clean():
+                for log in data.logs_to_clean(number):
                     data.swap(data.clean(log, number))
             if step % 8 == 7:
                 data.delete([SCRATCH])

@@ -27,14 +27,23 @@ from coterie.protocol.messages.cluster import (
 )
 from coterie.protocol.messages.configs import (
     AlterableConfig,
+    AlterConfigsRequest,
     AlterConfigsResource,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     IncrementalAlterConfigsRequest,
+    LegacyAlterableConfig,
+    LegacyAlterConfigsResource,
+    ListConfigResourcesRequest,
 )
 from coterie.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
+)
+from coterie.protocol.messages.controller import (
+    DescribeQuorumRequest,
+    UnregisterBrokerRequest,
+    UpdateFeaturesRequest,
 )
 from coterie.protocol.messages.data import (
     FetchPartition,
@@ -75,6 +84,19 @@ from coterie.protocol.messages.offsets import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from coterie.protocol.messages.replicas import (
+    AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    ElectLeadersRequest,
+    ElectLeadersTopicPartitions,
+    ListPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from coterie.protocol.messages.session import ApiVersionsRequest
 from coterie.protocol.messages.topics import (
     CreatableTopic,
@@ -87,7 +109,6 @@ from coterie.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
     DescribeTopicPartitionsRequest,
-    ListPartitionReassignmentsRequest,
 )
 from coterie.protocol.messages.topics import TopicRequest as TopicPartitionsRequest
 from coterie.protocol.messages.transactions import (
@@ -103,11 +124,15 @@ from coterie.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
 )
 from coterie.protocol.records import RecordBatch, build_batch
 from coterie.protocol.schema import Request
 from coterie.security.acls import CLUSTER_NAME, Operation, ResourceType
 from tests.kit.acl_matrix import GROUP, OTHER_GROUP, OTHER_TOPIC, TOPIC, TRANSACTION
+from tests.kit.quota_requests import ALTER_QUOTAS, DESCRIBE_QUOTAS
 
 __all__ = ["CALLS", "Call", "Needs"]
 
@@ -278,10 +303,61 @@ TOPICS = (
         ((_cluster(_O.DESCRIBE),),),
     ),
     Call(
+        # Its answer has no place for an error: a refusal shows no directory.
+        "DescribeLogDirs v2",
+        DescribeLogDirsRequest((DescribableLogDirTopic(TOPIC, (0,)),)),
+        2,
+    ),
+    Call(
+        "DescribeLogDirs v5",
+        DescribeLogDirsRequest((DescribableLogDirTopic(TOPIC, (0,)),)),
+        5,
+        ((_cluster(_O.DESCRIBE),),),
+    ),
+    Call(
+        "AlterReplicaLogDirs",
+        AlterReplicaLogDirsRequest(
+            (AlterReplicaLogDir("/nowhere", (AlterReplicaLogDirTopic(TOPIC, (0, 1)),)),)
+        ),
+        None,
+        ((_cluster(_O.ALTER),),),
+    ),
+    *(
+        Call(
+            f"ElectLeaders v{version}",
+            ElectLeadersRequest(0, (ElectLeadersTopicPartitions(TOPIC, (0,)),), 30_000),
+            version,
+            ((_cluster(_O.ALTER),),),
+        )
+        for version in (0, 2)
+    ),
+    Call(
+        "AlterPartitionReassignments",
+        AlterPartitionReassignmentsRequest(
+            30_000, topics=(ReassignableTopic(TOPIC, (ReassignablePartition(0, None),)),)
+        ),
+        None,
+        ((_cluster(_O.ALTER),),),
+    ),
+    Call("UnregisterBroker", UnregisterBrokerRequest(99), None, ((_cluster(_O.ALTER),),)),
+    Call(
         "DescribeConfigs of a topic",
         DescribeConfigsRequest((DescribeConfigsResource(2, TOPIC, ("retention.ms",)),)),
         None,
         ((_topic(_O.DESCRIBE_CONFIGS),),),
+    ),
+    Call(
+        "AlterConfigs of a topic",
+        AlterConfigsRequest(
+            (
+                LegacyAlterConfigsResource(
+                    2, TOPIC, (LegacyAlterableConfig("retention.ms", "60000"),)
+                ),
+            ),
+            validate_only=True,
+        ),
+        None,
+        ((_topic(_O.ALTER_CONFIGS),),),
     ),
     Call(
         "IncrementalAlterConfigs of a topic",
@@ -462,6 +538,12 @@ CLUSTER = (
     Call("DescribeCluster", DescribeClusterRequest(include_cluster_authorized_operations=True), 0),
     Call("ApiVersions", ApiVersionsRequest(), 0),
     Call(
+        "ListConfigResources",
+        ListConfigResourcesRequest(),
+        None,
+        ((_cluster(_O.DESCRIBE_CONFIGS),),),
+    ),
+    Call(
         "DescribeAcls",
         DescribeAclsRequest(1, None, 1, _NOBODY, None, 1, 1),
         None,
@@ -485,12 +567,24 @@ CLUSTER = (
         None,
         ((_cluster(_O.DESCRIBE),),),
     ),
+    Call("DescribeClientQuotas", DESCRIBE_QUOTAS, None, ((_cluster(_O.DESCRIBE_CONFIGS),),)),
+    Call("AlterClientQuotas", ALTER_QUOTAS, None, ((_cluster(_O.ALTER_CONFIGS),),)),
     Call(
         "AlterUserScramCredentials",
         AlterUserScramCredentialsRequest((ScramCredentialDeletion("nobody-at-all", 1),)),
         None,
         ((_cluster(_O.ALTER),),),
     ),
+    Call(
+        "WriteTxnMarkers",
+        WriteTxnMarkersRequest(
+            (WritableTxnMarker(topics=(WritableTxnMarkerTopic(_ABSENT, (0,)),)),),
+        ),
+        None,
+        ((_cluster(_O.CLUSTER_ACTION),), (_cluster(_O.ALTER),)),
+    ),
+    Call("DescribeQuorum", DescribeQuorumRequest(), 0, ((_cluster(_O.DESCRIBE),),)),
+    Call("UpdateFeatures", UpdateFeaturesRequest(), 0, ((_cluster(_O.ALTER),),)),
 )
 
 CALLS = (*DATA, *TOPICS, *GROUPS, *TRANSACTIONS, *CLUSTER)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["EXAMPLES"]
+__all__ = ["EXAMPLES", "KILLS"]
 
 #: Multiplies the number of examples of property tests.
 EXAMPLES = int(os.environ.get("COTERIE_EXAMPLES", "1"))
+#: How often a server is killed and started again.
+KILLS = int(os.environ.get("COTERIE_KILLS", "4"))

@@ -9,7 +9,8 @@ Who calls it: tests.kit.invariant_watch, for every test; tests.kit.server_watch,
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from coterie.coordinator import CoordinatorShard, GroupConfig, Outcome, RequestContext, TopicView
@@ -97,8 +98,13 @@ def install() -> None:
 
 def _wrap_init(original: Any) -> Any:
     @functools.wraps(original)
-    def init(self: CoordinatorShard, partition: int, config: GroupConfig) -> None:
-        original(self, partition, config)
+    def init(
+        self: CoordinatorShard,
+        partition: int,
+        config: GroupConfig,
+        overrides: Mapping[str, GroupConfig] = MappingProxyType({}),
+    ) -> None:
+        original(self, partition, config, overrides)
         COORDINATORS.born(self)
 
     return init

@@ -4,7 +4,7 @@ What this is: Maven, run on tests/kit/kafka/pom.xml, copying one Kafka version's
 into a cache directory that later runs reuse without Maven and without a network. A marker file,
 written last, says a directory is whole; a file lock lets two test runs start at once.
 What this is not: a build step, nor anything the library needs: nothing under src/ knows of it.
-Who calls it: tests/kit/kafka.py and tests/kit/plugin.py.
+Who calls it: tests/kit/kafka.py, tests/kit/kafka_clients.py and tests/kit/plugin.py.
 
 Environment: COTERIE_KAFKA_CACHE names the cache directory; without it the cache is
 coterie/kafka below XDG_CACHE_HOME, or below .cache in the home directory.
@@ -19,7 +19,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ DEFAULT_VERSION = "4.3.0"
 MINIMUM_JAVA = 17
 POM = Path(__file__).parent / "kafka" / "pom.xml"
 
-_DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 _MARKER = ".complete"
 # A first resolution downloads some 50 MB for each version.
 _MAVEN_TIMEOUT_S = 900.0
@@ -102,21 +102,30 @@ def resolve(version: str = DEFAULT_VERSION) -> KafkaJars:
     release = KafkaRelease(version)
     java = find_java(os.environ)
     directory = _directory(release)
-    if not _is_whole(directory):
-        mvn = shutil.which("mvn")
-        if mvn is None:
-            raise KafkaUnavailable("no mvn on the PATH, and the jars are not in the cache")
-        try:
-            # One lock for all versions: Maven's own local repository is not made for two
-            # processes writing it at once. Below the root, nothing is touched without it.
-            root = cache_root(os.environ)
-            root.mkdir(parents=True, exist_ok=True)
-            with locked(root / ".lock"):
-                if not _is_whole(directory):
-                    _copy_dependencies(mvn, release, directory)
-        except OSError as error:
-            raise KafkaUnavailable(f"the cache cannot be written: {error}") from error
+    arguments = ["--file", str(POM), f"-Dkafka.version={version}"]
+    arguments += ["--activate-profiles", release.logging]
+    arguments += [f"{DEPENDENCY_PLUGIN}:copy-dependencies", "-DincludeScope=runtime"]
+    ensure_copied(directory, arguments, version)
     return KafkaJars(release, directory, java)
+
+
+def ensure_copied(directory: Path, arguments: Sequence[str], version: str) -> None:
+    """Have Maven copy jars into a directory, this Kafka version's among them, unless they are there."""
+    if _is_whole(directory):
+        return
+    mvn = shutil.which("mvn")
+    if mvn is None:
+        raise KafkaUnavailable("no mvn on the PATH, and the jars are not in the cache")
+    try:
+        # One lock for all versions: Maven's own local repository is not made for two
+        # processes writing it at once. Below the root, nothing is touched without it.
+        root = cache_root(os.environ)
+        root.mkdir(parents=True, exist_ok=True)
+        with locked(root / ".lock"):
+            if not _is_whole(directory):
+                _copy_jars(mvn, arguments, version, directory)
+    except OSError as error:
+        raise KafkaUnavailable(f"the cache cannot be written: {error}") from error
 
 
 def cache_root(environ: Mapping[str, str]) -> Path:
@@ -181,14 +190,12 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _copy_dependencies(mvn: str, release: KafkaRelease, directory: Path) -> None:
+def _copy_jars(mvn: str, arguments: Sequence[str], version: str, directory: Path) -> None:
     # What a stopped run left could be half a jar.
     if directory.exists():
         shutil.rmtree(directory)
     directory.mkdir(parents=True)
-    command = [mvn, "--batch-mode", "--quiet", "-Dstyle.color=never", "--file", str(POM)]
-    command += [f"-Dkafka.version={release.version}", "--activate-profiles", release.logging]
-    command += [f"{_DEPENDENCY_PLUGIN}:copy-dependencies", "-DincludeScope=runtime"]
+    command = [mvn, "--batch-mode", "--quiet", "-Dstyle.color=never", *arguments]
     # With updates forced: Maven would else remember for a day that a jar could not be had.
     command += [f"-DoutputDirectory={directory}", "--update-snapshots"]
     try:
@@ -207,8 +214,8 @@ def _copy_dependencies(mvn: str, release: KafkaRelease, directory: Path) -> None
     if run.returncode != 0:
         raise KafkaUnavailable(f"Maven failed: {_first_error(run.stdout)}")
     names = sorted(path.name for path in directory.glob("*.jar"))
-    if not any(name.endswith(f"-{release.version}.jar") for name in names):
-        raise KafkaUnavailable(f"Maven succeeded but copied no Kafka {release.version} jar")
+    if not any(name.endswith(f"-{version}.jar") for name in names):
+        raise KafkaUnavailable(f"Maven succeeded but copied no Kafka {version} jar")
     unfinished = directory / f"{_MARKER}.new"
     unfinished.write_text(json.dumps(names), encoding="utf-8")
     unfinished.replace(directory / _MARKER)

@@ -18,11 +18,13 @@ import gc
 import os
 import re
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import pytest
 
-from tests.kit import kafka_archive, kafka_jars
+from tests.kit import kafka_archive, kafka_clients, kafka_jars
 from tests.kit.kafka import KafkaCluster, KafkaStartError
+from tests.kit.kafka_clients import KafkaClients
 from tests.kit.kafka_jars import DEFAULT_VERSION, MINIMUM_JAVA, KafkaUnavailable
 
 KafkaClusterFactory = Callable[[str, int], KafkaCluster]
@@ -37,9 +39,20 @@ _REASON_PATTERN = re.compile(r"needs a real Apache Kafka (\S+): (.*)", re.DOTALL
 def require_kafka(version: str = DEFAULT_VERSION) -> None:
     """Skip the test that calls this, or fail it under COTERIE_REQUIRE_KAFKA=1, where this
     version of Kafka cannot be had."""
-    reason = _why_unavailable(version)
-    if reason is None:
-        return
+    if (reason := _why_unavailable(version)) is not None:
+        _not_run(version, reason)
+
+
+def require_kafka_clients(version: str) -> KafkaClients:
+    """Kafka's Java clients of all versions; without them the test of this version is skipped, or
+    fails, as by require_kafka."""
+    found = _kafka_clients()
+    if isinstance(found, str):
+        _not_run(version, found)
+    return found
+
+
+def _not_run(version: str, reason: str) -> NoReturn:
     message = _REASON.format(version=version, reason=reason)
     if os.environ.get("COTERIE_REQUIRE_KAFKA") == "1":
         pytest.fail(message, pytrace=False)
@@ -144,6 +157,15 @@ class _SharedClusters:
         with contextlib.ExitStack() as all_of_them:
             for cluster in self._clusters.values():
                 all_of_them.callback(cluster.stop)
+
+
+@functools.cache
+def _kafka_clients() -> KafkaClients | str:
+    """The clients, or why there are none; asked once per run."""
+    try:
+        return kafka_clients.resolve()
+    except KafkaUnavailable as error:
+        return error.reason
 
 
 @functools.cache

@@ -28,6 +28,7 @@ from coterie.server.broker import Broker
 from coterie.server.cluster import Cluster
 from coterie.server.connection import Connection
 from coterie.server.group_service import GroupService, HostedShard, replay_batch
+from coterie.server.listeners import Listener
 from coterie.server.slots import Slot, Slots
 from coterie.storage.files import OsFileSystem
 from tests.kit.broken_promises import BROKEN, BrokenPromises
@@ -208,7 +209,7 @@ class ServerWatch:
             if broker._connections:
                 count = len(broker._connections)
                 self._broken.add(f"I7, I10: a stopped broker has {count} connections")
-            if broker._server is not None:
+            if any(each._server is not None for each in broker.endpoints.values()):
                 self._broken.add("I10: a stopped broker listens")
         if not any(self._loop(each) is asyncio.get_running_loop() for each in self.running):
             for task in asyncio.all_tasks():
@@ -325,8 +326,8 @@ def _watch_connections() -> None:
     init, handle, received = Connection.__init__, Connection._handle, Connection.data_received
 
     @functools.wraps(init)
-    def watched_init(self: Connection, broker: Broker) -> None:
-        init(self, broker)
+    def watched_init(self: Connection, broker: Broker, listener: Listener) -> None:
+        init(self, broker, listener)
         self._slots = OrderedSlots(BROKEN)
 
     @functools.wraps(handle)

@@ -31,6 +31,8 @@ FIRST = (
     ("tests/spark/test_pipeline_retention.py",),
     ("tests/spark/test_source_segments.py",),
     ("tests/spark/",),
+    # Shares no Kafka with the rest of tests/compat.
+    ("tests/compat/test_java_versions.py",),
     ("tests/compat/",),
     ("tests/faults/test_storage_faults.py",),
     ("tests/unit/test_bench.py",),

@@ -133,7 +133,7 @@ class StorageMachine(RuleBasedStateMachine):
         self.check()
 
     def run_compaction(self) -> None:
-        for log in self.data.logs_to_clean():
+        for log in self.data.logs_to_clean(self.now_ms):
             self.data.swap(self.data.clean(log, self.now_ms))
 
     @rule(wait=st.sampled_from([0, 500, 5000]))

@@ -27,7 +27,9 @@ def test_generated_documents_are_fresh(name: str) -> None:
     assert (ROOT / name).read_text(encoding="utf-8") == made, "run `make docs`"
 
 
-@pytest.mark.parametrize("path", ["README.md", "docs/security.md", "docs/testing.md"])
+@pytest.mark.parametrize(
+    "path", ["README.md", "docs/security.md", "docs/testing.md", "docs/listeners.md"]
+)
 def test_python_examples_run(path: str) -> None:
     text = (ROOT / path).read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

@@ -7,23 +7,20 @@ Who calls it: pytest.
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 from collections import Counter
-from functools import cache
-from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.kit.named_tests import REPOSITORY, must_exist
+
 DOCUMENT = REPOSITORY / "docs" / "proposals.md"
 PROPOSALS = ("KIP-40", "KIP-181", "KIP-229", "KIP-518", "KIP-699")
 COLUMNS = ("id", "requirement", "where", "proof", "Apache Kafka today")
 NO_PROOF = "—"
 ROW_ID = re.compile(r"(KIP-\d+)\.(\d+)")
 MODULE = re.compile(r"`(coterie(?:\.\w+)+)`")
-NODE_ID = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
 def table_lines() -> list[tuple[str, ...]]:
@@ -50,14 +47,6 @@ def named_tests() -> list[str]:
     return sorted(proofs - {NO_PROOF})
 
 
-@cache
-def functions_of(path: Path) -> frozenset[str]:
-    """The test functions at the top of a file; those in classes need a longer node id."""
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return frozenset(node.name for node in tree.body if isinstance(node, functions))
-
-
 def test_every_line_of_a_table_has_all_cells() -> None:
     wrong = [cells for cells in table_lines() if len(cells) != len(COLUMNS) or not all(cells)]
     assert wrong == []
@@ -76,11 +65,7 @@ def test_every_row_has_an_id_of_its_own() -> None:
 
 @pytest.mark.parametrize("proof", named_tests())
 def test_every_named_test_exists(proof: str) -> None:
-    match = NODE_ID.fullmatch(proof)
-    assert match, f"{proof} is not a test's node id in backquotes"
-    path, function = match.groups()
-    assert (REPOSITORY / path).is_file(), f"there is no file {path}"
-    assert function in functions_of(REPOSITORY / path), f"{path} has no function {function}"
+    must_exist(proof)
 
 
 def named_modules() -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from coterie.cli.directories import state_directory
 from coterie.cli.server_users import read_users, secure
@@ -28,8 +29,32 @@ _LAST_PORT: Final = 65535
 
 @click.command("server")
 @click.option("--brokers", default=1, show_default=True, help="How many brokers.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=9092, show_default=True, help="Port of broker 1; others follow it.")
+@click.option(
+    "--first-broker-id", default=1, show_default=True, help="Id of the first broker; others follow."
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen on, advertised as given.",
+)
+@click.option(
+    "--port", default=9092, show_default=True, help="Port of the first broker; others follow."
+)
+@click.option(
+    "--listener",
+    "listeners",
+    multiple=True,
+    metavar="NAME://HOST:PORT",
+    help="A listener of each broker, instead of --host and --port. {id} in HOST is the broker's id; "
+    "without it PORT is the first broker's, and others follow it. Setting: listeners.",
+)
+@click.option(
+    "--advertised",
+    multiple=True,
+    metavar="NAME://HOST:PORT",
+    help="The address that clients of a listener get, if it is another. Setting: advertised.listeners.",
+)
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Where everything is kept.")
 @click.option("--memory", is_flag=True, help="Keep nothing; forget all at the end.")
 @click.option(
@@ -68,8 +93,11 @@ _LAST_PORT: Final = 65535
 @click.option("--repair", is_flag=True, help="Cut damaged logs at the damage, then end.")
 def command(
     brokers: int,
+    first_broker_id: int,
     host: str,
     port: int,
+    listeners: tuple[str, ...],
+    advertised: tuple[str, ...],
     data_dir: Path | None,
     memory: bool,
     config_file: Path | None,
@@ -96,13 +124,20 @@ def command(
         _repair(root)
         return
     properties = _properties(config_file, settings)
+    _add_listeners(properties, listeners, advertised)
     people = read_users(users, users_file)
     secure(properties, sasl, people, super_users)
     config = ServerConfig.from_properties(properties)
     _raise_file_limit()
     ports = range(port, port + brokers) if port else ()
     cluster = Cluster(
-        brokers=brokers, root=root, config=config, host=host, ports=ports, users=people
+        brokers=brokers,
+        first_broker_id=first_broker_id,
+        root=root,
+        config=config,
+        host=host,
+        ports=ports,
+        users=people,
     )
     sys.exit(asyncio.run(_serve(cluster, root, once_ready)))
 
@@ -119,6 +154,19 @@ def _check_ports(port: int, brokers: int) -> None:
         )
 
 
+def _add_listeners(
+    properties: dict[str, str], listeners: tuple[str, ...], advertised: tuple[str, ...]
+) -> None:
+    """Put the options into the settings that they are short for."""
+    for name, given in (("listeners", listeners), ("advertised.listeners", advertised)):
+        if given:
+            properties[name] = ",".join(given)
+    source = click.get_current_context().get_parameter_source
+    for option in ("host", "port"):
+        if "listeners" in properties and source(option) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{option} and listeners exclude each other")
+
+
 async def _serve(cluster: Cluster, root: Path | None, once_ready: Path | None) -> int:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_tell)
@@ -131,13 +179,13 @@ async def _serve(cluster: Cluster, root: Path | None, once_ready: Path | None) -
     try:
         await cluster.start()
     except OSError as error:
-        raise CoterieError(
-            f"cannot listen on {cluster.host}: {error}; choose another --port"
-        ) from None
+        raise CoterieError(f"{error.strerror or error}; choose another --port") from None
     kept = "in memory" if root is None else f"in {root}"
     click.echo(
         f"coterie is ready: {cluster.bootstrap_servers} ({len(cluster.brokers)} brokers, {kept})"
     )
+    for name in list(cluster.listeners)[1:]:
+        click.echo(f"listener {name}: {cluster.bootstrap_servers_of(name)}")
     sys.stdout.flush()
     if once_ready is not None:
         _announce(once_ready, cluster.bootstrap_servers)

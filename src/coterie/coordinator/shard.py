@@ -8,7 +8,8 @@ this door.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from coterie.coordinator.administration import NO_OPERATIONS, Administration
@@ -98,7 +99,13 @@ class CoordinatorShard:
         "partition",
     )
 
-    def __init__(self, partition: int, config: GroupConfig) -> None:
+    def __init__(
+        self,
+        partition: int,
+        config: GroupConfig,
+        overrides: Mapping[str, GroupConfig] = MappingProxyType({}),
+    ) -> None:
+        """`overrides` has the settings of groups with settings of their own; it may change at any time."""
         self.partition = partition
         self._config = config
         self._state = DurableState()
@@ -118,7 +125,7 @@ class CoordinatorShard:
         self._answers: dict[tuple[type[Response], str, int, int], bytes] = {}
         self._serving = False
         deadlines = Deadlines(self._phases.timers)
-        progress = Progress(config, deadlines)
+        progress = Progress(config, deadlines, overrides)
         migration = Migration(self._state, config, self._phases, progress, deadlines)
         self._fencing = Fencing(self._state, progress, migration, deadlines)
         heartbeats = Heartbeats(self._state, config, progress, self._fencing, migration)

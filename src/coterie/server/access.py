@@ -14,6 +14,7 @@ from coterie.protocol.messages.acls import (
     CreateAclsRequest,
     DeleteAclsRequest,
 )
+from coterie.protocol.messages.quotas import AlterClientQuotasRequest
 from coterie.security.acls import Operation, ResourceType
 from coterie.server.access_rules import Access, Each, Need, Omit, Whole
 from coterie.server.acl_messages import binding_of, filter_of
@@ -63,6 +64,14 @@ def _users(request: AlterUserScramCredentialsRequest) -> tuple[str, list[str]]:
     return "User", changed + [each.name for each in request.upsertions]
 
 
+def _quota_entities(request: AlterClientQuotasRequest) -> tuple[str, list[str]]:
+    entities = (each.entity for each in request.entries)
+    return "ClientQuota", [
+        ", ".join(f"{each.entity_type}={each.entity_name or '<default>'}" for each in entity)
+        for entity in entities
+    ]
+
+
 _MEMBER: Final = Access((Whole(_O.READ, _GROUP, "group_id"),))
 _DESCRIBE_CLUSTER: Final = Access((Whole(_O.DESCRIBE, _CLUSTER),))
 _ALTER_CLUSTER: Final = (Whole(_O.ALTER, _CLUSTER),)
@@ -110,6 +119,9 @@ ACCESS: Final[dict[ApiKey, Access]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: Access((AddPartitionsRule(),)),
     ApiKey.ADD_OFFSETS_TO_TXN: Access((_WRITE_TRANSACTION, Whole(_O.READ, _GROUP, "group_id"))),
     ApiKey.END_TXN: Access((_WRITE_TRANSACTION,)),
+    ApiKey.WRITE_TXN_MARKERS: Access(
+        (Whole(_O.CLUSTER_ACTION, _CLUSTER, unless=Need(_O.ALTER, _CLUSTER, "or")),), _always
+    ),
     ApiKey.TXN_OFFSET_COMMIT: Access(
         (
             _WRITE_TRANSACTION,
@@ -121,10 +133,16 @@ ACCESS: Final[dict[ApiKey, Access]] = {
     ApiKey.CREATE_ACLS: Access(_ALTER_CLUSTER, _always, _new_acls),
     ApiKey.DELETE_ACLS: Access(_ALTER_CLUSTER, _always, _filters_of_acls),
     ApiKey.DESCRIBE_CONFIGS: Access((ConfigsRule(_O.DESCRIBE_CONFIGS),)),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Access(_ALTER_CLUSTER, _always),
+    ApiKey.DESCRIBE_LOG_DIRS: Access((Whole(_O.DESCRIBE, _CLUSTER, bare=True),)),
     ApiKey.SASL_AUTHENTICATE: _ANYBODY,
     ApiKey.CREATE_PARTITIONS: Access((Each(_O.ALTER, _TOPIC, "topics", "name"),), _always),
     ApiKey.DELETE_GROUPS: Access((Each(_O.DELETE, _GROUP, "groups_names"),), _always),
+    ApiKey.ELECT_LEADERS: Access(_ALTER_CLUSTER, _always),
+    ApiKey.ALTER_CONFIGS: Access((ConfigsRule(_O.ALTER_CONFIGS),), _always),
+    ApiKey.LIST_CONFIG_RESOURCES: Access((Whole(_O.DESCRIBE_CONFIGS, _CLUSTER),)),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Access((ConfigsRule(_O.ALTER_CONFIGS),), _always),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Access(_ALTER_CLUSTER, _always),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _DESCRIBE_CLUSTER,
     ApiKey.OFFSET_DELETE: Access(
         (
@@ -133,9 +151,16 @@ ACCESS: Final[dict[ApiKey, Access]] = {
         ),
         _always,
     ),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: Access((Whole(_O.DESCRIBE_CONFIGS, _CLUSTER),)),
+    ApiKey.ALTER_CLIENT_QUOTAS: Access(
+        (Whole(_O.ALTER_CONFIGS, _CLUSTER),), _always, _quota_entities
+    ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _DESCRIBE_CLUSTER,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Access(_ALTER_CLUSTER, _always, _users),
+    ApiKey.DESCRIBE_QUORUM: _DESCRIBE_CLUSTER,
+    ApiKey.UPDATE_FEATURES: Access(_ALTER_CLUSTER, _always),
     ApiKey.DESCRIBE_CLUSTER: Access((DescribeClusterRule(),)),
+    ApiKey.UNREGISTER_BROKER: Access(_ALTER_CLUSTER, _always),
     ApiKey.DESCRIBE_PRODUCERS: Access((Each(_O.READ, _TOPIC, "topics", "name"),)),
     ApiKey.DESCRIBE_TRANSACTIONS: Access((DescribeTransactionsRule(),)),
     ApiKey.LIST_TRANSACTIONS: Access(

@@ -66,15 +66,22 @@ class Whole(Rule):
     """
 
     def __init__(
-        self, operation: Operation, resource: ResourceType, field: str = "", *, bare: bool = False
+        self,
+        operation: Operation,
+        resource: ResourceType,
+        field: str = "",
+        *,
+        bare: bool = False,
+        unless: Need | None = None,
     ) -> None:
         self._need = Need(operation, resource)
+        self._unless = unless
         self._field = field
         self._bare = bare
 
     @property
     def needs(self) -> Needs:
-        return (self._need,)
+        return (self._need,) if self._unless is None else (self._need, self._unless)
 
     def names(self, request: Request, /) -> tuple[str, Iterable[str]]:
         name = getattr(request, self._field) if self._field else CLUSTER_NAME
@@ -82,7 +89,10 @@ class Whole(Rule):
 
     def apply(self, guard: Guard, /) -> None:
         operation, resource, _ = self._need
+        other = self._unless
         for name in self.names(guard.call.request)[1]:
+            if other is not None and guard.allows(other.operation, other.resource, name):
+                continue
             if not guard.allows(operation, resource, name):
                 guard.refuse_all(operation, resource, (name,), bare=self._bare)
 

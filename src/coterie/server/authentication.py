@@ -54,6 +54,8 @@ class SaslGate:
         self._connection = connection
         self._broker = connection.broker
         self._security = connection.broker.cluster.security
+        self._config = connection.listener.security
+        self._enabled = connection.listener.mechanisms
         self._state = _State.HANDSHAKE
         self._machine: SaslServer | None = None
         self._framed = True
@@ -70,7 +72,7 @@ class SaslGate:
         return self._state is _State.DONE
 
     def overdue(self, now: float) -> bool:
-        limit = self._security.config.authentication_deadline_ms / 1000
+        limit = self._config.authentication_deadline_ms / 1000
         return not self.open and now - self._began > limit
 
     def takes(self, data: bytes) -> bool:
@@ -125,7 +127,7 @@ class SaslGate:
         self._version(ApiKey.SASL_HANDSHAKE, header)
         version = header.request_api_version
         asked, _ = decode_prefix(SaslHandshakeRequest, data, version, offset=at)
-        enabled = self._security.mechanisms
+        enabled = self._enabled
         if asked.mechanism not in enabled or (self._was and asked.mechanism != self._was[0]):
             known = asked.mechanism in enabled
             why = "another mechanism than before" if known else "a mechanism that is not enabled"
@@ -190,7 +192,7 @@ class SaslGate:
         self._was = None
         self._state = _State.DONE
         self._principal = principal
-        lifetime = self._security.config.max_reauth_ms
+        lifetime = self._config.max_reauth_ms
         self._expires_at = self._broker.clock.monotonic() + lifetime / 1000 if lifetime else None
         self._connection.authenticated(principal)
         return lifetime
@@ -213,7 +215,7 @@ class SaslGate:
             security.audit.authentication(connection.address, self._mechanism, why)
         self._machine = None
         connection.hold()
-        delay = security.config.failed_authentication_delay_ms / 1000
+        delay = self._config.failed_authentication_delay_ms / 1000
 
         def end() -> None:
             if header is not None:

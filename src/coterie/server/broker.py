@@ -1,4 +1,4 @@
-"""One broker: a listener, its connections, and the table of what it serves.
+"""One broker: its listeners, its connections, and the table of what it serves.
 
 Brokers of a cluster live in one event loop and share its metadata and partitions; what a broker owns is
 its connections, its coordinators and its faults. Who leads what is decided by the cluster.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from coterie.addresses import address_text
 from coterie.error_codes import ErrorCode
 from coterie.protocol.api import ApiKey
 from coterie.protocol.codec import encode
@@ -24,6 +24,7 @@ from coterie.server.faults import Fault, Faults
 from coterie.server.group_service import GroupService
 from coterie.server.guard import admit
 from coterie.server.refusals import refusal
+from coterie.server.topic_configs import topic_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -36,17 +37,23 @@ log = logging.getLogger("coterie.server")
 
 
 class Broker:
-    """Serves requests on one address. `served` may be narrower than what Coterie can do (`max_versions`)."""
+    """Serves requests on its listeners. `served` may be less than Coterie can do (`max_versions`)."""
 
     def __init__(self, cluster: Cluster, node_id: int, served: Mapping[ApiKey, Answer]) -> None:
         self.cluster = cluster
         self.node_id = node_id
         self.served = dict(served)
-        self.config = cluster.config
+        #: With what was changed while the cluster runs.
+        self.config = cluster.settings.server_config(node_id)
+        #: What topics have that set nothing themselves.
+        self.topic_defaults = topic_defaults(cluster.settings, node_id)
         self.clock = cluster.clock
         self.loop = asyncio.get_running_loop()
-        self.host = ""
-        self.port = 0
+        #: The listeners of this broker by name.
+        self.endpoints = cluster.listeners.endpoints(node_id)
+        #: Host and port for clients, by the listener that they use.
+        self.advertised: dict[str, tuple[str, int]] = {}
+        self.running = False
         self.paused = False
         self.faults = Faults()
         self.groups = GroupService(self)
@@ -55,7 +62,6 @@ class Broker:
         self.closed: Counter[str] = Counter()
         #: Whether anybody cares who asks; looked at for every request, so it is looked up once.
         self._guarded = cluster.security.audit is not None
-        self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
         #: Connections that have answers to send.
         self._to_flush: list[Connection] = []
@@ -65,54 +71,65 @@ class Broker:
         #: asyncio keeps no reference to its tasks.
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def own_settings(self) -> dict[str, str]:
+        """Settings that follow from where and how this broker runs."""
+        bound = {name: (each.host, each.port) for name, each in self.endpoints.items()}
+        return {
+            "node.id": str(self.node_id),
+            "broker.id": str(self.node_id),
+            "process.roles": "broker,controller",
+            "listeners": _listener_list(bound),
+            "advertised.listeners": _listener_list(self.advertised),
+            "log.dirs": self.cluster.log_dir(self.node_id).path,
+        }
+
     @property
-    def running(self) -> bool:
-        return self._server is not None
+    def address(self) -> tuple[str, int]:
+        """Where the socket of the first listener is bound."""
+        first = next(iter(self.endpoints.values()))
+        return first.host, first.port
 
     # -- life -----------------------------------------------------------------------------------------
 
-    async def listen(self, host: str, port: int) -> None:
-        """Open the listener; port 0 takes a free one and keeps it across restarts of the broker."""
-        tls = self.cluster.tls
-        patience = self.config.security.authentication_deadline_ms / 1000
-        self._server = await self.loop.create_server(
-            lambda: Connection(self),
-            host,
-            port,
-            family=socket.AF_INET,
-            reuse_address=True,
-            ssl=None if tls is None else tls.context_for(self.closed),
-            ssl_handshake_timeout=None if tls is None else patience,
-        )
-        self.host, self.port = self._server.sockets[0].getsockname()[:2]
+    async def listen(self) -> None:
+        """Open the listeners; port 0 takes a free one and keeps it across restarts of the broker."""
+        try:
+            for endpoint in self.endpoints.values():
+                await endpoint.open(lambda listener: Connection(self, listener), self.closed)
+        except BaseException:
+            self._close_listeners()
+            raise
+        self.advertised = {name: each.advertised for name, each in self.endpoints.items()}
+        self.running = True
         self._sweep()
+
+    def _close_listeners(self) -> None:
+        self.running = False
+        for endpoint in self.endpoints.values():
+            endpoint.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
 
     async def stop(self) -> None:
         """Stop accepting, let answers that are due leave, close."""
-        if self._server is None:
+        if not self.running:
             return
-        self._server.close()
-        self._server = None
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        self._close_listeners()
         # One turn of the loop, so that what was answered a moment ago is written.
         await asyncio.sleep(0)
         for connection in list(self._connections):
             connection.close("the broker stops")
-        if self.cluster.tls is not None:
-            # In TLS an end has to be agreed on; nobody waits for a peer that does not.
+        if any(each.listener.tls is not None for each in self.endpoints.values()):
+            # In TLS both sides close the session; do not wait for a peer that does not.
             await asyncio.sleep(0)
             for connection in list(self._connections):
                 connection.end()
 
     def kill(self) -> None:
         """Be gone, as after kill -9: no answer leaves any more."""
-        if self._server is None:
+        if not self.running:
             return
-        self._server.close()
-        self._server = None
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        self._close_listeners()
         for connection in list(self._connections):
             connection.abort()
 
@@ -256,6 +273,11 @@ class Broker:
         )
         head = encode(ResponseHeader(correlation_id=header.correlation_id), 0)
         return frame(head + encode(response, 0))
+
+
+def _listener_list(addresses: Mapping[str, tuple[str, int]]) -> str:
+    """Listeners as Kafka writes them: NAME://host:port, separated by commas."""
+    return ",".join(f"{name}://{address_text(*each)}" for name, each in addresses.items())
 
 
 def _printable(text: str) -> str:

@@ -1,8 +1,7 @@
 """The cluster: its brokers, who is alive, who leads what, and the topics they share.
 
-All of it lives in one event loop. There is no replication to imitate: a partition's log is in one place,
-and leadership moves in an instant; what clients see of a move (NOT_COORDINATOR, loading, a new leader and
-epoch in Metadata) is as with Kafka.
+All of it runs in one event loop. A partition's log is in one place and is not copied; its replicas, its ISR
+and its leader change as in Kafka, only without delay (coterie.server.leadership, ADR 0006).
 """
 
 from __future__ import annotations
@@ -10,49 +9,77 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import re
 import secrets
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from coterie.addresses import address_text
 from coterie.coordinator.partitioner import partition_for
 from coterie.errors import CoterieError
 from coterie.protocol.types import Uuid
 from coterie.security.acls import AclBinding
 from coterie.security.secrets import Secret
 from coterie.server.broker import Broker
+from coterie.server.client_quotas import ClientQuotas
 from coterie.server.clock import Clock, SystemClock
 from coterie.server.cluster_log import ClusterLog
+from coterie.server.cluster_settings import ClusterSettings
 from coterie.server.committer import Committer
 from coterie.server.config import ServerConfig
 from coterie.server.dispatch import served_apis
+from coterie.server.features import ClusterFeatures
 from coterie.server.housekeeping import keep_house
-from coterie.server.metadata import CONSUMER_OFFSETS, ClusterMetadata, TopicMetadata
+from coterie.server.leadership import Leadership
+from coterie.server.listeners import Listeners
+from coterie.server.metadata import (
+    CONSUMER_OFFSETS,
+    TRANSACTION_STATE,
+    ClusterMetadata,
+    PartitionMetadata,
+    TopicMetadata,
+)
 from coterie.server.partitions import Partition
+from coterie.server.replicas import Election, place_replicas
 from coterie.server.security import ClusterSecurity
 from coterie.server.security_files import load_invention_key, take_over_security_file
-from coterie.server.tls_listener import ListenerTls
-from coterie.server.topic_configs import log_config
+from coterie.server.topic_configs import acting_settings, log_config, topic_defaults
 from coterie.server.transaction_coordinator import TransactionCoordinator
-from coterie.storage.config import Durability
+from coterie.storage.config import Durability, LogConfig
 from coterie.storage.data_directory import DataDirectory
 from coterie.storage.errors import StorageError
 from coterie.storage.files import FileSystem, MemoryFileSystem, OsFileSystem
 from coterie.storage.partition_log import TopicPartition
 
-__all__ = ["Cluster"]
+__all__ = ["Cluster", "LogDir"]
 
 log = logging.getLogger("coterie.server")
 
 _METADATA_FILE = "cluster.json"
+_BROKER_DIRECTORY = re.compile(r"broker-(\d+)")
+
+
+class LogDir(NamedTuple):
+    """A broker's log directory with the size and the free bytes of its disk; -1 if there is no disk."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
 
 
 class Cluster:
-    """Brokers 1 to N on one machine. Use `start` and `stop`; a stopped cluster can be started again."""
+    """Brokers on one machine, numbered from `first_broker_id`.
+
+    Use `start` and `stop`; a stopped cluster can be started again.
+    """
 
     def __init__(
         self,
         *,
         brokers: int = 1,
+        first_broker_id: int = 1,
         root: Path | None = None,
         config: ServerConfig | None = None,
         clock: Clock | None = None,
@@ -65,32 +92,35 @@ class Cluster:
     ) -> None:
         if brokers < 1:
             raise CoterieError(f"a cluster needs at least one broker, not {brokers}")
+        if first_broker_id < 0:
+            raise CoterieError(f"broker ids start at 0 or above, not at {first_broker_id}")
         self.config = config or ServerConfig()
         if root is None:
             # There is no disk to wait for.
             self.config = dataclasses.replace(self.config, durability=Durability.OS)
         self.clock: Clock = clock or SystemClock()
-        self.host = host
         self.brokers: dict[int, Broker] = {}
         self.metadata: ClusterMetadata
+        self.features: ClusterFeatures
         self.security: ClusterSecurity
-        #: Only where listeners speak TLS.
-        self.tls: ListenerTls | None = None
+        self.quotas: ClientQuotas
+        self.settings: ClusterSettings
         self.transactions: TransactionCoordinator
+        self.leadership = Leadership(self)
         #: How many partitions `__consumer_offsets` has; 0 before it was made.
         self.offsets_partitions = 0
         self.storage_error: StorageError | None = None
         self._root = root or Path("memory")
         self._fs: FileSystem = fs or (OsFileSystem() if root else MemoryFileSystem())
-        self._node_ids = range(1, brokers + 1)
-        self._ports = dict(zip(self._node_ids, [*ports, *[0] * brokers], strict=False))
+        self._node_ids = range(first_broker_id, first_broker_id + brokers)
+        wanted = dict(zip(self._node_ids, [*ports, *[0] * brokers], strict=False))
+        self.listeners = Listeners(self.config, self._node_ids, host, wanted)
         self._max_versions = dict(max_versions or {})
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._committers: dict[int, Committer] = {}
         self._users = dict(users or {})
         self._acls = tuple(acls)
         self._housekeeper: asyncio.Task[None] | None = None
-        self._tls_watcher: asyncio.Task[None] | None = None
         #: Set when storage broke: the process should end, since nothing can be acknowledged any more.
         self.broken = asyncio.Event()
 
@@ -106,6 +136,7 @@ class Cluster:
             raise
 
     async def _start(self) -> None:
+        self._check_directories()
         for node_id in self._node_ids:
             directory = DataDirectory.open(
                 self._root / f"broker-{node_id}", self._fs, durability=self.config.durability
@@ -128,42 +159,63 @@ class Cluster:
         for node_id in self._node_ids:
             served = served_apis(self._max_versions)
             self.brokers[node_id] = Broker(self, node_id, served)
+        ignored = sorted(set(self.config.others) - acting_settings())
+        if ignored:
+            log.info("settings that are accepted and have no effect here: %s", ", ".join(ignored))
+        self.settings.on_broker_change = self._broker_settings_changed
+        self.settings.on_group_change = self._group_settings_changed
         for topic in self.metadata:
             self._open_partitions(topic, 0)
         for node_id in self._node_ids:
-            await self._listen(node_id)
-        self._elect()
+            await self.brokers[node_id].listen()
+        self.metadata.unregistered.clear()
+        self.leadership.brokers_returned()
         self.transactions.start()
         self._housekeeper = asyncio.get_running_loop().create_task(
             keep_house(
                 self._committers.values(),
                 self.clock,
-                self.config.log_retention_check_interval_ms,
+                lambda: self.brokers[self._node_ids[0]].config,
             )
         )
 
+    def _check_directories(self) -> None:
+        """Refuse directories of brokers that would not run: their logs would be missing."""
+        if not self._fs.exists(self._root):
+            return
+        names = [_BROKER_DIRECTORY.fullmatch(name) for name in self._fs.listdir(self._root)]
+        found = sorted(int(name[1]) for name in names if name)
+        wanted = self._node_ids
+        if found and (found[0] != wanted[0] or found[-1] > wanted[-1]):
+            raise CoterieError(
+                f"{self._root} belongs to a cluster with brokers {found[0]} to {found[-1]}, not "
+                f"{wanted[0]} to {wanted[-1]}: start {len(found)} or more brokers with first broker "
+                f"id {found[0]}, or choose another directory"
+            )
+
     async def _secure(self, controller: DataDirectory) -> None:
         """Users, ACLs and certificates, before anybody can connect. In threads: passwords are hashed."""
-        config = self.config.security
+        cluster_log = ClusterLog(controller, self.clock)
+        self.features = ClusterFeatures(cluster_log)
         self.security = ClusterSecurity(
-            config,
-            ClusterLog(controller, self.clock),
-            invention_key=load_invention_key(controller, keep=bool(config.mechanisms)),
+            self.config.security,
+            cluster_log,
+            mechanisms=self.listeners.mechanisms,
+            know_clients=self.listeners.know_clients,
+            invention_key=load_invention_key(controller, keep=bool(self.listeners.mechanisms)),
             new_uuid=_new_uuid,
         )
+        self.quotas = ClientQuotas(cluster_log)
+        self.settings = ClusterSettings(self.config, cluster_log)
+        cluster_log.load()
         take_over_security_file(controller, self.security)
         if self._users or self._acls or self.security.mechanisms:
             await asyncio.to_thread(self.security.set_up, self._users, self._acls)
-        tls = config.tls
-        if tls is not None:
-            self.tls = await asyncio.to_thread(ListenerTls, tls)
-            self._tls_watcher = asyncio.get_running_loop().create_task(self.tls.watch())
+        await self.listeners.start()
 
     async def stop(self) -> None:
         """Answer or close everything, flush, unlock."""
-        if self._tls_watcher is not None:
-            self._tls_watcher.cancel()
-            await asyncio.wait([self._tls_watcher])
+        await self.listeners.stop()
         if self._housekeeper is not None:
             self._housekeeper.cancel()
             await asyncio.wait([self._housekeeper])
@@ -182,7 +234,13 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"{broker.host}:{broker.port}" for broker in self.brokers.values())
+        """The advertised addresses of the first listener."""
+        return self.bootstrap_servers_of(next(iter(self.listeners)))
+
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """The advertised addresses of a listener, as clients take them."""
+        name = self.listeners[listener].name
+        return ",".join(address_text(*each.advertised[name]) for each in self.brokers.values())
 
     def _storage_broke(self, error: StorageError) -> None:
         self.storage_error = error
@@ -200,34 +258,49 @@ class Cluster:
             ) from None
 
     def alive(self) -> list[int]:
-        return [node_id for node_id, broker in self.brokers.items() if broker.running]
+        """Brokers that run and are registered."""
+        gone = self.metadata.unregistered
+        return [
+            each for each, broker in self.brokers.items() if broker.running and each not in gone
+        ]
 
     @property
     def controller_id(self) -> int:
         alive = self.alive()
         return alive[0] if alive else -1
 
-    async def _listen(self, node_id: int) -> None:
-        broker = self.brokers[node_id]
-        await broker.listen(self.host, broker.port or self._ports[node_id])
-
     async def stop_broker(self, node_id: int) -> None:
         """An orderly stop: leadership moves first, then the listener closes."""
         broker = self.broker(node_id)
-        self._move_away(node_id)
+        self.leadership.broker_left(node_id)
         await broker.stop()
 
     async def kill_broker(self, node_id: int) -> None:
         """A broker that is gone from one moment to the next."""
         self.broker(node_id).kill()
-        self._move_away(node_id)
+        self.leadership.broker_left(node_id)
 
     async def start_broker(self, node_id: int) -> None:
         """Bring a broker back on its old port; partitions that prefer it move back to it."""
         if self.broker(node_id).running:
             raise CoterieError(f"broker {node_id} is running already")
-        await self._listen(node_id)
-        self._elect()
+        await self.brokers[node_id].listen()
+        self.metadata.unregistered.discard(node_id)
+        self.leadership.brokers_returned()
+
+    def unregister_broker(self, node_id: int) -> None:
+        """Take a broker out of the cluster until it is started again."""
+        self.leadership.broker_left(node_id)
+        self.metadata.unregistered.add(node_id)
+        self.metadata.save()
+
+    def log_dir(self, node_id: int) -> LogDir:
+        """Where a broker keeps its logs."""
+        path = self._committers[node_id].directory.root
+        if not isinstance(self._fs, OsFileSystem):
+            return LogDir(f"/{path}", -1, -1)
+        disk = shutil.disk_usage(path)
+        return LogDir(str(path.absolute()), disk.total, disk.free)
 
     async def pause_broker(self, node_id: int) -> None:
         self.broker(node_id).pause()
@@ -235,43 +308,15 @@ class Cluster:
     async def resume_broker(self, node_id: int) -> None:
         self.broker(node_id).resume()
 
-    # -- leadership -----------------------------------------------------------------------------------
-
-    def _elect(self) -> None:
-        """Every partition to its preferred leader if that is alive, else to one that is."""
-        alive = self.alive()
-        for partition in self._partitions.values():
-            preferred = partition.metadata.preferred_leader
-            if preferred in alive:
-                self._lead(partition, preferred)
-            elif partition.leader not in alive:
-                self._lead(partition, alive[partition.index % len(alive)] if alive else -1)
-
-    def _move_away(self, node_id: int) -> None:
-        others = [each for each in self.alive() if each != node_id]
-        for partition in self._partitions.values():
-            if partition.leader == node_id:
-                self._lead(partition, others[partition.index % len(others)] if others else -1)
-
-    def _lead(self, partition: Partition, leader: int) -> None:
-        """Make a broker the leader, which for `__consumer_offsets` makes it the coordinator."""
-        before = partition.leader
-        if before != leader:
-            partition.metadata.leader = leader
-            partition.metadata.leader_epoch += 1
-        if partition.topic.name != CONSUMER_OFFSETS:
-            return
-        if before != leader and before in self.brokers:
-            self.brokers[before].groups.resign(partition.index)
-        if leader in self.brokers and not self.brokers[leader].groups.leads(partition.index):
-            self.brokers[leader].groups.lead(partition)
-
     async def move_coordinator(self, group_id: str, to: int) -> None:
         """Make another broker the coordinator of a group, and of all that share its partition."""
-        self.broker(to)
+        if not self.broker(to).running:
+            raise CoterieError(f"broker {to} is not running, so it cannot coordinate a group")
         partition = self.offsets_partition(group_id)
-        partition.metadata.preferred_leader = to
-        self._lead(partition, to)
+        others = [each for each in partition.metadata.replicas if each != to]
+        factor = len(partition.metadata.replicas)
+        self.leadership.reassign(partition, [to, *others][:factor])
+        self.leadership.elect(partition, Election.PREFERRED)
         self.metadata.save()
 
     async def settled(self) -> None:
@@ -280,6 +325,9 @@ class Cluster:
             await broker.groups.settled()
 
     # -- topics ---------------------------------------------------------------------------------------
+
+    def partitions(self) -> Iterable[Partition]:
+        return self._partitions.values()
 
     def partition(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index))
@@ -295,24 +343,71 @@ class Cluster:
         """All brokers there are, also those that are down."""
         return self._node_ids
 
+    @property
+    def registered(self) -> list[int]:
+        """Brokers that can have replicas: all but those that were unregistered while down."""
+        return [each for each in self._node_ids if each not in self.metadata.unregistered]
+
     def create_topic(
         self,
         name: str,
         partitions: int,
         configs: dict[str, str],
-        leaders: list[int] | None = None,
+        *,
+        replication_factor: int | None = None,
+        placement: Sequence[Sequence[int]] | None = None,
     ) -> TopicMetadata:
-        """With leaders of the caller's choice, or of ours."""
-        topic = self.metadata.add_topic(name, leaders or self._leaders(partitions), configs)
+        """Create a topic, on replicas of the caller's choice or on such as `place_replicas` finds."""
+        factor = self.replication_factor(name) if replication_factor is None else replication_factor
+        topic = self.metadata.add_topic(
+            name, self._new_partitions(partitions, factor, placement), configs
+        )
         self._open_partitions(topic, 0)
         return topic
 
+    def auto_create_topic(self, name: str) -> None:
+        """Create a topic that a client asked about, with the settings of the broker."""
+        if name == CONSUMER_OFFSETS:
+            self.offsets_partition("")
+        elif name == TRANSACTION_STATE:
+            self.transactions.partition_of("")
+        elif self.config.default_replication_factor <= len(self.registered):
+            self.create_topic(name, self.config.num_partitions, {})
+
     def create_partitions(
-        self, topic: TopicMetadata, total: int, leaders: list[int] | None = None
+        self,
+        topic: TopicMetadata,
+        total: int,
+        placement: Sequence[Sequence[int]] | None = None,
     ) -> None:
+        """Add partitions to a topic, with as many replicas as its first partition has."""
         first = len(topic.partitions)
-        self.metadata.add_partitions(topic, leaders or self._leaders(total - first))
+        factor = topic.replication_factor
+        self.metadata.add_partitions(topic, self._new_partitions(total - first, factor, placement))
         self._open_partitions(topic, first)
+
+    def replication_factor(self, name: str) -> int:
+        """How many replicas a new topic has if its creator does not say.
+
+        Kafka cannot create its internal topics with the default factor of 3 on fewer brokers. A cluster of
+        one broker must work with the defaults here, so their factor is at most the number of brokers.
+        """
+        internal = {
+            CONSUMER_OFFSETS: self.config.offsets_topic_replication_factor,
+            TRANSACTION_STATE: self.config.transaction_topic_replication_factor,
+        }
+        if name in internal:
+            return min(internal[name], len(self.registered))
+        return self.config.default_replication_factor
+
+    def _new_partitions(
+        self, count: int, factor: int, placement: Sequence[Sequence[int]] | None
+    ) -> list[PartitionMetadata]:
+        alive = self.alive() or list(self._node_ids)
+        if placement is None:
+            first = len(self._partitions)
+            placement = place_replicas(first, count, factor, alive, self.registered)
+        return [PartitionMetadata.new(replicas, alive) for replicas in placement]
 
     def delete_topic(self, topic: TopicMetadata) -> None:
         self.metadata.remove_topic(topic.name)
@@ -327,22 +422,30 @@ class Cluster:
     def change_topic_configs(self, topic: TopicMetadata, configs: dict[str, str]) -> None:
         topic.configs = configs
         self.metadata.save()
-        config = log_config(topic)
         for index in range(len(topic.partitions)):
-            self._partitions[topic.name, index].log.config = config
+            partition = self._partitions[topic.name, index]
+            partition.log.config = self._log_config(topic, partition.metadata.home)
+
+    def _log_config(self, topic: TopicMetadata, node_id: int) -> LogConfig:
+        return log_config(topic, self.brokers[node_id].topic_defaults)
+
+    def _broker_settings_changed(self) -> None:
+        """Let brokers and logs act on settings that have changed."""
+        for node_id, broker in self.brokers.items():
+            broker.config = self.settings.server_config(node_id)
+            broker.topic_defaults = topic_defaults(self.settings, node_id)
+        for partition in self._partitions.values():
+            partition.log.config = self._log_config(partition.topic, partition.metadata.home)
+
+    def _group_settings_changed(self, group_id: str) -> None:
+        for broker in self.brokers.values():
+            broker.groups.settings_changed(group_id)
 
     def transaction_coordinator(self, transactional_id: str) -> int:
         """The broker that coordinates a transactional id."""
         return self.transactions.partition_of(transactional_id).leader
 
-    def _leaders(self, count: int) -> list[int]:
-        """Preferred leaders of new partitions, in turn over the brokers that are alive."""
-        alive = self.alive() or list(self._node_ids)
-        start = len(self._partitions)
-        return [alive[(start + i) % len(alive)] for i in range(count)]
-
     def _open_partitions(self, topic: TopicMetadata, first: int) -> None:
-        config = log_config(topic)
         if topic.name == CONSUMER_OFFSETS:
             self.offsets_partitions = len(topic.partitions)
         for node_id, committer in self._committers.items():
@@ -351,6 +454,9 @@ class Cluster:
                 for index, each in enumerate(topic.partitions)
                 if index >= first and each.home == node_id
             ]
+            if not here:
+                continue
+            config = self._log_config(topic, node_id)
             logs = committer.directory.create(
                 [TopicPartition(topic.name, index) for index in here], config
             )
@@ -359,7 +465,7 @@ class Cluster:
                 partition = Partition(topic, index, topic.partitions[index], each, committer)
                 self._partitions[topic.name, index] = partition
                 if partition.leader in self.brokers and self.brokers[partition.leader].running:
-                    self._lead(partition, partition.leader)
+                    self.leadership.hand_over(partition, partition.leader)
 
 
 def _new_uuid() -> Uuid:

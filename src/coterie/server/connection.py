@@ -10,6 +10,7 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, cast
 
+from coterie.addresses import java_address
 from coterie.errors import CoterieError, ProtocolError, UnsupportedVersion
 from coterie.protocol.api import ApiKey
 from coterie.protocol.codec import decode_prefix
@@ -22,6 +23,7 @@ from coterie.server.slots import Slots
 if TYPE_CHECKING:
     from coterie.protocol.messages.headers import RequestHeader
     from coterie.server.broker import Broker
+    from coterie.server.listeners import Listener
 
 __all__ = ["Connection"]
 
@@ -35,8 +37,10 @@ _WRITE_BUFFER = 256 * 1024
 class Connection(asyncio.Protocol):
     """Reads while it may: not while the client owes us reading, nor with too many calls under way."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, listener: Listener) -> None:
         self.broker = broker
+        #: The listener that the client connected to; answers name brokers by its addresses.
+        self.listener = listener
         self.client_host = "/"
         self.address = ""
         #: Who the client is; for the authorizer and the audit log.
@@ -61,7 +65,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername") or ("", 0)
-        self.address = str(peer[0])
+        self.address = java_address(str(peer[0]))
         self.client_host = f"/{self.address}"  # as Java prints an InetAddress
         limit = self.broker.config.max_write_buffer_bytes
         self._transport.set_write_buffer_limits(high=min(_WRITE_BUFFER, limit))
@@ -73,13 +77,13 @@ class Connection(asyncio.Protocol):
 
     def _identify(self, transport: asyncio.BaseTransport) -> str | None:
         """Who the client is by its certificate, and whether it has to say more; or why it must go."""
-        security = self.broker.cluster.security
-        if security.mechanisms:
+        listener = self.listener
+        if listener.mechanisms:
             self._gate = SaslGate(self)
-            self._frames.max_frame = security.config.max_receive_size
+            self._frames.max_frame = listener.security.max_receive_size
         elif certificate := transport.get_extra_info("peercert"):
             try:
-                self.principal = security.mapper.principal(certificate)
+                self.principal = listener.mapper.principal(certificate)
             except CoterieError as error:
                 return str(error)
         return None

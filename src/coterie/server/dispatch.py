@@ -15,11 +15,17 @@ from coterie.server.access import ACCESS
 from coterie.server.calls import Answer, Handler
 from coterie.server.handlers import (
     acls,
+    alter_configs,
     cluster,
     configs,
     consumer_groups,
+    controller,
     data,
     groups,
+    log_dirs,
+    markers,
+    quotas,
+    reassignments,
     session,
     topics,
     transactions,
@@ -52,25 +58,37 @@ HANDLERS: Final[dict[ApiKey, Handler]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
     ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets_to_txn,
     ApiKey.END_TXN: transactions.end_txn,
+    ApiKey.WRITE_TXN_MARKERS: markers.write_txn_markers,
     ApiKey.TXN_OFFSET_COMMIT: transactions.txn_offset_commit,
     ApiKey.DESCRIBE_ACLS: acls.describe_acls,
     ApiKey.CREATE_ACLS: acls.create_acls,
     ApiKey.DELETE_ACLS: acls.delete_acls,
     ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+    ApiKey.ALTER_CONFIGS: alter_configs.alter_configs,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: log_dirs.alter_replica_log_dirs,
+    ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
     ApiKey.SASL_AUTHENTICATE: session.sasl_authenticate,
     ApiKey.CREATE_PARTITIONS: topics.create_partitions,
     ApiKey.DELETE_GROUPS: groups.delete_groups,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: topics.list_partition_reassignments,
+    ApiKey.ELECT_LEADERS: reassignments.elect_leaders,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs.incremental_alter_configs,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: reassignments.alter_partition_reassignments,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: reassignments.list_partition_reassignments,
     ApiKey.OFFSET_DELETE: groups.about_one_group,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: quotas.describe_client_quotas,
+    ApiKey.ALTER_CLIENT_QUOTAS: quotas.alter_client_quotas,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: users.describe_users,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: users.alter_users,
+    ApiKey.DESCRIBE_QUORUM: controller.describe_quorum,
+    ApiKey.UPDATE_FEATURES: controller.update_features,
     ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
+    ApiKey.UNREGISTER_BROKER: cluster.unregister_broker,
     ApiKey.DESCRIBE_PRODUCERS: transactions.describe_producers,
     ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe_transactions,
     ApiKey.LIST_TRANSACTIONS: transactions.list_transactions,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.about_one_group,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.consumer_group_describe,
+    ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_topic_partitions,
 }
 
@@ -78,7 +96,6 @@ HANDLERS: Final[dict[ApiKey, Handler]] = {
 _NARROWER: Final[dict[ApiKey, tuple[int, int]]] = {
     # As Kafka 4.3 says it, for older librdkafka (KAFKA-18659): 0 to 2 are told and close the connection.
     ApiKey.PRODUCE: (0, 13),
-    ApiKey.LIST_TRANSACTIONS: (0, 1),  # 2 brings a pattern, and Kafka's patterns are RE2
     ApiKey.INIT_PRODUCER_ID: (0, 5),  # 6 is unstable in Kafka 4.3 and not advertised there either
 }
 

@@ -120,7 +120,8 @@ class Fetch:
         return FetchResponse(
             responses=responses,
             node_endpoints=tuple(
-                FetchNodeEndpoint(*node) for node in present_leaders(self._broker, self._leaders)
+                FetchNodeEndpoint(*node)
+                for node in present_leaders(self._broker, self._call, self._leaders)
             ),
         )
 

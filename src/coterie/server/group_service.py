@@ -32,6 +32,7 @@ from coterie.protocol.types import Uuid
 from coterie.security.acls import Operation, ResourceType
 from coterie.server.calls import Call
 from coterie.server.committer import StorageLate
+from coterie.server.group_settings import group_config, group_configs
 from coterie.server.rounds import when_all_end
 from coterie.storage.errors import StorageError
 
@@ -72,12 +73,23 @@ class GroupService:
         self._loader: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
+        #: Groups with settings of their own (KIP-848).
+        self._configs = group_configs(broker.cluster.settings, broker.config.group)
+
+    def settings_changed(self, group_id: str) -> None:
+        """Act on new settings of a group, from its next request on."""
+        cluster = self._broker.cluster
+        config = group_config(cluster.settings, group_id, self._broker.config.group)
+        if config is None:
+            self._configs.pop(group_id, None)
+        else:
+            self._configs[group_id] = config
 
     # -- leadership -----------------------------------------------------------------------------------
 
     def lead(self, partition: Partition) -> None:
         """Become the coordinator of a partition: load it; until then it answers that it is loading."""
-        shard = CoordinatorShard(partition.index, self._broker.config.group)
+        shard = CoordinatorShard(partition.index, self._broker.config.group, self._configs)
         hosted = HostedShard(shard, partition)
         self._shards[partition.index] = hosted
         if partition.is_empty:

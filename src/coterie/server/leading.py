@@ -16,6 +16,7 @@ from coterie.server.partitions import Partition
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
+    from coterie.server.calls import Call
 
 __all__ = ["find_topic", "led_partition", "present_leaders"]
 
@@ -47,8 +48,11 @@ def led_partition(
     return partition
 
 
-def present_leaders(broker: Broker, leaders: Iterable[int]) -> list[tuple[int, str, int]]:
-    """Node id, host and port of the leaders that an answer names."""
+def present_leaders(
+    broker: Broker, call: Call, leaders: Iterable[int]
+) -> list[tuple[int, str, int]]:
+    """Node id, host and port of the leaders that an answer names, for the client's listener."""
+    listener = call.connection.listener.name
     alive = broker.cluster.alive()
     nodes = [broker.cluster.brokers[each] for each in sorted(set(leaders)) if each in alive]
-    return [(node.node_id, node.host, node.port) for node in nodes]
+    return [(node.node_id, *node.advertised[listener]) for node in nodes]

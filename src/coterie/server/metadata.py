@@ -7,7 +7,7 @@ alive is not kept: that is the cluster's business.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -20,6 +20,7 @@ __all__ = [
     "CLUSTER_METADATA",
     "CONSUMER_OFFSETS",
     "INTERNAL_TOPICS",
+    "NO_LEADER",
     "TRANSACTION_STATE",
     "ClusterMetadata",
     "PartitionMetadata",
@@ -33,17 +34,49 @@ TRANSACTION_STATE: Final = "__transaction_state"
 CLUSTER_METADATA: Final = CLUSTER_LOG.topic
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
+#: The leader of a partition that has none.
+NO_LEADER: Final = -1
+
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class PartitionMetadata(msgspec.Struct):
-    """One partition: who should lead it, who does (-1: nobody), and how often that has changed."""
+    """One partition: its replicas, its leader, and how often the leader has changed."""
 
-    preferred_leader: int
     leader: int
     leader_epoch: int = 0
     #: The broker in whose directory the log is; it stays there when the leader changes.
     home: int = -1
+    #: In the order of the assignment; the first is the preferred leader.
+    replicas: list[int] = []
+    isr: list[int] = []
+    #: Eligible leader replicas and the last leader of a partition without an ISR (KIP-966).
+    elr: list[int] = []
+    last_known_elr: list[int] = []
+    #: A reassignment that is under way.
+    adding: list[int] = []
+    removing: list[int] = []
+    partition_epoch: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.replicas:
+            # A file from before partitions had replicas.
+            self.replicas, self.isr = [self.home], [self.home]
+
+    @classmethod
+    def new(cls, replicas: Sequence[int], alive: Collection[int]) -> PartitionMetadata:
+        """A partition on these replicas; the live ones are in sync and the first of them leads."""
+        isr = [each for each in replicas if each in alive]
+        return cls(leader=isr[0], home=isr[0], replicas=list(replicas), isr=isr)
+
+    @property
+    def preferred_leader(self) -> int:
+        return self.replicas[0]
+
+    @property
+    def settled_replicas(self) -> list[int]:
+        """The replicas without those that a reassignment is adding."""
+        return [each for each in self.replicas if each not in self.adding]
 
 
 class TopicMetadata(msgspec.Struct):
@@ -59,6 +92,11 @@ class TopicMetadata(msgspec.Struct):
         return Uuid(self.topic_id)
 
     @property
+    def replication_factor(self) -> int:
+        """How many replicas the first partition has."""
+        return len(self.partitions[0].replicas)
+
+    @property
     def is_internal(self) -> bool:
         return self.name in INTERNAL_TOPICS
 
@@ -68,6 +106,8 @@ class _Saved(msgspec.Struct):
     topics: list[TopicMetadata] = []
     next_producer_id: int = 0
     version: int = 0
+    #: Brokers that an administrator unregistered and that have not been started since.
+    unregistered: list[int] = []
 
 
 class ClusterMetadata:
@@ -87,6 +127,7 @@ class ClusterMetadata:
         self.next_producer_id = state.next_producer_id
         #: Grows with every topic that is created, deleted or extended (what Kafka's image offset is for).
         self.version = state.version
+        self.unregistered = set(state.unregistered)
         self._new_uuid = new_uuid
         self._save = save
         self._topics = {topic.name: topic for topic in state.topics}
@@ -129,11 +170,13 @@ class ClusterMetadata:
 
     # Changes. Each is saved before it returns.
 
-    def add_topic(self, name: str, leaders: list[int], configs: dict[str, str]) -> TopicMetadata:
+    def add_topic(
+        self, name: str, partitions: list[PartitionMetadata], configs: dict[str, str]
+    ) -> TopicMetadata:
         topic = TopicMetadata(
             name=name,
             topic_id=bytes(self._new_uuid()),
-            partitions=[PartitionMetadata(leader, leader, home=leader) for leader in leaders],
+            partitions=partitions,
             configs=configs,
         )
         self._topics[name] = topic
@@ -142,8 +185,8 @@ class ClusterMetadata:
         self.save()
         return topic
 
-    def add_partitions(self, topic: TopicMetadata, leaders: list[int]) -> None:
-        topic.partitions += [PartitionMetadata(leader, leader, home=leader) for leader in leaders]
+    def add_partitions(self, topic: TopicMetadata, partitions: list[PartitionMetadata]) -> None:
+        topic.partitions += partitions
         self._views.pop(topic.name, None)
         self.version += 1
         self.save()
@@ -157,7 +200,7 @@ class ClusterMetadata:
         return topic
 
     def take_producer_id(self) -> int:
-        """A producer id that nobody has; ids are handed out in saved blocks, as in Kafka."""
+        """A new producer id; ids are handed out in saved blocks, as in Kafka."""
         if self.next_producer_id % _PRODUCER_ID_BLOCK == 0:
             self._save_state(self.next_producer_id + _PRODUCER_ID_BLOCK)
         self.next_producer_id += 1
@@ -169,7 +212,9 @@ class ClusterMetadata:
 
     def _save_state(self, next_producer_id: int) -> None:
         topics = list(self._topics.values())
-        state = _Saved(self.cluster_id, topics, next_producer_id, self.version)
+        state = _Saved(
+            self.cluster_id, topics, next_producer_id, self.version, sorted(self.unregistered)
+        )
         self._save(msgspec.json.format(msgspec.json.encode(state), indent=1))
 
 

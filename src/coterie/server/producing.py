@@ -7,6 +7,7 @@ What this is not: the Produce API; coterie.server.handlers.data takes requests a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -20,13 +21,13 @@ from coterie.protocol.records.record import MIN_RECORD_SIZE
 from coterie.server.committer import CommitRound
 from coterie.server.partition_state import PartitionState, state_of
 from coterie.server.partitions import Partition
-from coterie.server.topic_configs import TOPIC_DEFAULTS
+from coterie.server.transaction_states import EPOCH_BUMP_FROM
 from coterie.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
 
-__all__ = ["Appended", "append_records"]
+__all__ = ["Appended", "add_to_transaction", "append_records"]
 
 _ZSTD_FROM: Final = 7  # KIP-110
 _ABORTABLE_FROM: Final = 11  # TRANSACTION_ABORTABLE, KIP-890
@@ -83,6 +84,30 @@ def append_records(
         return Appended(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
 
+def add_to_transaction(
+    broker: Broker, transactional_id: str, batches: Mapping[Partition, bytes]
+) -> CommitRound | None:
+    """Add partitions to the transaction of the batches that are about to be appended to them (KIP-890).
+
+    Errors are left to `append_records`, which asks the coordinator again for each partition.
+    """
+    added: dict[tuple[int, int], list[tuple[str, int]]] = {}
+    for partition, data in batches.items():
+        try:
+            found = decode_batches(data, check_crc=False).batches
+        except RecordBatchError:
+            continue
+        if found and found[0].is_transactional:
+            producer = (found[0].producer_id, found[0].producer_epoch)
+            added.setdefault(producer, []).append((partition.topic.name, partition.index))
+    round_ = None
+    for producer, partitions in added.items():
+        round_ = broker.cluster.transactions.add_partitions(
+            transactional_id, *producer, partitions, client_version=EPOCH_BUMP_FROM
+        ).round
+    return round_
+
+
 def _check_topic(partition: Partition) -> None:
     if partition.topic.is_internal:
         # Kafka lets a client named __admin_client through; here what the coordinators remember would
@@ -121,8 +146,7 @@ def _the_batch(data: bytes, version: int) -> RecordBatch:
 
 def _for_the_log(broker: Broker, partition: Partition, batch: RecordBatch, data: bytes) -> bytes:
     """The bytes to store, after the checks of LogValidator."""
-    configs = partition.topic.configs
-    limit = int(configs.get("max.message.bytes", broker.config.max_message_bytes))
+    limit = _limit(broker, partition, "max.message.bytes")
     if len(data) > limit:
         raise _Refused(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -132,7 +156,7 @@ def _for_the_log(broker: Broker, partition: Partition, batch: RecordBatch, data:
     _check_header(partition, batch)
     if partition.log.config.is_compacted:
         _check_keys(partition, batch)
-    if configs.get("message.timestamp.type") != "LogAppendTime":
+    if _setting(broker, partition, "message.timestamp.type") != "LogAppendTime":
         _check_timestamps(broker, partition, batch)
         return data
     decode_batches(data)  # the checksum, before it is made anew
@@ -195,14 +219,19 @@ def _check_timestamps(broker: Broker, partition: Partition, batch: RecordBatch) 
     if batch.max_timestamp == _NO_TIMESTAMP:
         return
     now = broker.clock.now_ms()
-    if batch.max_timestamp - now > _limit(partition, "message.timestamp.after.max.ms") or (
-        now - batch.base_timestamp > _limit(partition, "message.timestamp.before.max.ms")
+    if batch.max_timestamp - now > _limit(broker, partition, "message.timestamp.after.max.ms") or (
+        now - batch.base_timestamp > _limit(broker, partition, "message.timestamp.before.max.ms")
     ):
         raise _Refused(ErrorCode.INVALID_TIMESTAMP)
 
 
-def _limit(partition: Partition, name: str) -> int:
-    return int(partition.topic.configs.get(name, TOPIC_DEFAULTS[name]))
+def _limit(broker: Broker, partition: Partition, name: str) -> int:
+    return int(_setting(broker, partition, name))
+
+
+def _setting(broker: Broker, partition: Partition, name: str) -> str:
+    """The topic's own value or that of the broker."""
+    return partition.topic.configs.get(name) or broker.topic_defaults[name]
 
 
 def _append(
@@ -244,10 +273,14 @@ def _verify(
     version: int,
     transactional_id: str | None,
 ) -> None:
-    """A transaction's first batch in a partition: the coordinator must know of it, or nobody would
-    ever end it there (KIP-890)."""
+    """Refuse a transaction's first batch in a partition that the coordinator does not have: no marker
+    would ever end the transaction there (KIP-890)."""
     producer = state.producers.get(batch.producer_id)
-    if producer is not None and producer.first_offset >= 0:
+    if (
+        producer is not None
+        and producer.first_offset >= 0
+        and producer.epoch == batch.producer_epoch
+    ):
         return
     if transactional_id is None:
         raise _Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

@@ -6,13 +6,14 @@ well-formed answer of the API it asked, about the things it asked for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, cast
 
 from coterie.protocol.schema import ArrayOf, Request, Response, Struct, StructOf, fields_of
 
 __all__ = ["refusal"]
 
-#: Names under which requests and responses list the same thing.
+#: Names under which requests and responses list the same thing; "a.b" is b of every a.
 _SAME = (
     ("groups_names", "results"),
     ("groups", "groups"),
@@ -24,6 +25,7 @@ _SAME = (
     ("topic_data", "responses"),
     ("coordinator_keys", "coordinators"),
     ("members", "members"),
+    ("markers", "markers"),
     ("partitions", "partitions"),
     ("partition_data", "partition_responses"),
     ("partition_indexes", "partitions"),
@@ -39,10 +41,17 @@ _SAME = (
     ("users", "results"),
     ("deletions", "results"),
     ("upsertions", "results"),
+    ("entries", "entries"),
+    ("entity", "entity"),
+    ("topic_partitions", "replica_election_results"),
+    ("partitions", "partition_result"),
+    ("dirs.topics", "results"),
 )
 
 #: What says which thing is meant, in the response, and where the request has it.
 _IDENTITIES = {
+    "entity_name": ("entity_name",),
+    "entity_type": ("entity_type",),
     "group_id": ("group_id",),
     "index": ("index",),
     "key": ("key",),
@@ -53,10 +62,13 @@ _IDENTITIES = {
     "resource_name": ("resource_name",),
     "resource_type": ("resource_type",),
     "topic": ("topic",),
+    "topic_name": ("name",),
     "topic_id": ("topic_id",),
     "transactional_id": ("transactional_id",),
     "user": ("name",),
     "partition": ("partition",),
+    "partition_id": ("partition_id",),
+    "producer_id": ("producer_id",),
 }
 
 #: Values that mean "none" where Kafka's schema says 0.
@@ -83,15 +95,17 @@ def _refuse(request: Struct, cls: type[Struct], version: int, error_code: int) -
             continue
         if field.name in ("error_code", "partition_error_code"):
             values[field.name] = error_code
+        elif field.name == "producer_id" and issubclass(cls, Response):
+            continue  # an id that is handed out: there is none with an error
         elif field.name in _NONE:
             values[field.name] = _NONE[field.name]
         elif isinstance(field.type, ArrayOf) and isinstance(field.type.element, StructOf):
             element = field.type.element.cls
-            sources = [a for a, b in _SAME if b == field.name and a in asked]
+            sources = [a for a, b in _SAME if b == field.name and a.split(".")[0] in asked]
             values[field.name] = tuple(
                 _refuse_item(item, element, version, error_code)
                 for source in sources
-                for item in getattr(request, source) or ()
+                for item in _listed(request, source)
             )
         else:
             for name in _IDENTITIES.get(field.name, ()):
@@ -99,6 +113,15 @@ def _refuse(request: Struct, cls: type[Struct], version: int, error_code: int) -
                 if name in asked and (value is not None or version in field.nullable):
                     values[field.name] = value
     return cls(**values)
+
+
+def _listed(request: Struct, source: str) -> Iterator[Any]:
+    first, _, rest = source.partition(".")
+    for item in getattr(request, first) or ():
+        if rest:
+            yield from _listed(item, rest)
+        else:
+            yield item
 
 
 def _refuse_item(item: Any, cls: type[Struct], version: int, error_code: int) -> Any:

@@ -1,13 +1,12 @@
-"""What a cluster knows of its users and their rights, as records of the cluster's log.
+"""Users and ACLs of a cluster, as records of the cluster's log.
 
-Users are SCRAM credentials, for PLAIN as well: no password is kept anywhere. A change is a batch of records,
-on disk before it is answered. What is known changes in `replay` alone: with every record of the log at the
-start, and with every one that has just been written.
+Users are SCRAM credentials, for PLAIN as well: no password is stored. A change is a batch of records, on
+disk before it is answered. State changes in `replay` alone: with every record of the log at the start, and
+with every record that has just been written.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -23,7 +22,6 @@ from coterie.protocol.types import Uuid
 from coterie.security.acls import AclBinding
 from coterie.security.authorizer import Authorizer
 from coterie.security.plain import PlainServer
-from coterie.security.principals import PrincipalMapper
 from coterie.security.sasl import SaslServer
 from coterie.security.scram import (
     ScramCredential,
@@ -44,16 +42,10 @@ from coterie.server.security_records import (
     user_of,
     user_record,
 )
-from coterie.storage.errors import StorageFull
 
 __all__ = ["ClusterSecurity"]
 
-log = logging.getLogger("coterie.server")
-
 _BY_NAME: Final = {each.mechanism: each for each in ScramMechanism}
-
-#: So many records that say nothing any more are worth writing the log anew, if they are the most of it.
-_MOST_DEAD: Final = 500
 
 
 class ClusterSecurity:
@@ -66,11 +58,13 @@ class ClusterSecurity:
         *,
         invention_key: bytes,
         new_uuid: Callable[[], Uuid],
+        mechanisms: tuple[str, ...] = (),
+        know_clients: bool = False,
     ) -> None:
-        self.config = config
-        self.mechanisms = config.mechanisms
-        self.mapper = PrincipalMapper(config.principal_mapping_rules)
+        #: The SASL mechanisms of all listeners.
+        self.mechanisms = mechanisms
         self._log = cluster_log
+        cluster_log.attach(self)
         #: Makes the salts of users that do not exist.
         self._invention_key = invention_key
         self._new_uuid = new_uuid
@@ -81,40 +75,29 @@ class ClusterSecurity:
         )
         self._acl_ids: dict[AclBinding, Uuid] = {}
         self._acls_by_id: dict[Uuid, AclBinding] = {}
-        self._load()
         self.authorizer = self._acls if config.authorizer_is_on else None
-        secured = self.authorizer is not None or self.mechanisms or config.client_auth != "none"
-        self.audit = Audit() if secured else None
+        self.audit = Audit() if know_clients or self.authorizer is not None else None
 
     # -- the log --------------------------------------------------------------------------------------
 
-    def _load(self) -> None:
-        count = 0
-        for record in self._log.records():
-            self.replay(record)
-            count += 1
-        live = len(self._users) + len(self._acl_ids)
-        if count - live > max(live, _MOST_DEAD):
-            try:
-                self._log.write_anew(self._records())
-            except StorageFull as error:
-                log.warning("users and ACLs stay in a log that is longer than needed: %s", error)
+    @property
+    def record_types(self) -> Sequence[type[MetadataRecord]]:
+        return (
+            UserScramCredentialRecord,
+            RemoveUserScramCredentialRecord,
+            AccessControlEntryRecord,
+            RemoveAccessControlEntryRecord,
+        )
 
-    def _records(self) -> Iterator[MetadataRecord]:
-        """All that is known."""
+    def records(self) -> Iterator[MetadataRecord]:
+        """The present users and ACLs."""
         for user, credential in self._users.items():
             yield user_record(user, credential)
         for acl, acl_id in self._acl_ids.items():
             yield acl_record(acl_id, acl)
 
-    def _change(self, records: Sequence[MetadataRecord]) -> None:
-        if records:
-            self._log.append(records)
-            for record in records:
-                self.replay(record)
-
     def replay(self, record: MetadataRecord) -> None:
-        """Know what a record says. What is removed may be unknown: then there is nothing to do."""
+        """Apply a record. A removal of something unknown changes nothing."""
         match record:
             case UserScramCredentialRecord():
                 self._users[user_of(record)] = credential_of(record)
@@ -183,7 +166,7 @@ class ClusterSecurity:
 
     def change_users(self, changes: Mapping[UserKey, ScramCredential | None]) -> None:
         """Put credentials in place of others; None removes one."""
-        self._change([user_record(*change) for change in changes.items()])
+        self._log.change([user_record(*change) for change in changes.items()])
 
     def add_acls(self, acls: Iterable[AclBinding]) -> None:
         self.add({}, acls)
@@ -197,7 +180,7 @@ class ClusterSecurity:
         ]
         new = (acl for acl in dict.fromkeys(acls) if acl not in self._acl_ids)
         records += (acl_record(self._new_uuid(), acl) for acl in new)
-        self._change(records)
+        self._log.change(records)
 
     def remove_acls(self, acls: Iterable[AclBinding]) -> None:
-        self._change([RemoveAccessControlEntryRecord(self._acl_ids[acl]) for acl in acls])
+        self._log.change([RemoveAccessControlEntryRecord(self._acl_ids[acl]) for acl in acls])

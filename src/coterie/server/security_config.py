@@ -1,7 +1,8 @@
 """The settings of a server's security, with Kafka's names: SASL, TLS and the authorizer.
 
-There is one listener per broker. It speaks TLS as soon as it has a keystore, and wants SASL as soon as a
-mechanism is enabled; nothing turns either off again (no downgrade).
+A cluster that names no listeners has one per broker. It uses TLS as soon as it has a keystore, and SASL as
+soon as a mechanism is enabled. With `listeners`, each listener has the protocol that its name is mapped to,
+and may have its own values of some settings (`is_per_listener`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,24 @@ from coterie.security.scram import ScramMechanism
 from coterie.security.secrets import Secret
 from coterie.security.tls import Store, TlsSettings
 
-__all__ = ["STANDARD_AUTHORIZER", "SecurityConfig"]
+__all__ = ["STANDARD_AUTHORIZER", "SecurityConfig", "is_per_listener"]
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 _MECHANISMS: Final = ("PLAIN", *(each.mechanism for each in ScramMechanism))
+
+
+#: Next to `ssl.`: what a listener may set for itself.
+_PER_LISTENER: Final = (
+    "sasl.enabled.mechanisms",
+    "sasl.server.max.receive.size",
+    "connections.max.reauth.ms",
+)
+
+
+def is_per_listener(setting: str) -> bool:
+    """Whether `listener.name.<name>.` may precede a setting."""
+    return setting.startswith("ssl.") or setting in _PER_LISTENER
 
 
 def _setting(name: str, default: Any, doc: str) -> Any:

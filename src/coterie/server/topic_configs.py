@@ -1,88 +1,123 @@
-"""The settings of a topic: Kafka's names, which of them Coterie acts on, and their values.
-
-Names that Kafka knows and Coterie has no use for are kept and told, because tools set and read them.
-"""
+"""The settings of a topic: validation, effective values, and the part that its logs act on."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from coterie.server.cluster_settings import ClusterSettings
 from coterie.server.metadata import CONSUMER_OFFSETS, TopicMetadata
+from coterie.server.settings_catalog import InvalidValue, catalog
 from coterie.storage.config import LogConfig
 
-__all__ = ["TOPIC_DEFAULTS", "effective_configs", "log_config", "why_bad_config"]
+__all__ = [
+    "ACTING",
+    "acting_settings",
+    "log_config",
+    "own_configs",
+    "topic_defaults",
+    "topic_values",
+    "why_bad_config",
+]
 
-#: Every topic setting of Kafka 4.3 that tools ask for, with its default.
-TOPIC_DEFAULTS: Final = {
-    "cleanup.policy": "delete",
-    "compression.type": "producer",
-    "delete.retention.ms": "86400000",
-    "file.delete.delay.ms": "60000",
-    "flush.messages": "9223372036854775807",
-    "flush.ms": "9223372036854775807",
-    "index.interval.bytes": "4096",
-    "max.compaction.lag.ms": "9223372036854775807",
-    "max.message.bytes": "1048588",
-    "message.timestamp.after.max.ms": "3600000",
-    "message.timestamp.before.max.ms": "9223372036854775807",
-    "message.timestamp.type": "CreateTime",
-    "min.cleanable.dirty.ratio": "0.5",
-    "min.compaction.lag.ms": "0",
-    "min.insync.replicas": "1",
-    "preallocate": "false",
-    "retention.bytes": "-1",
-    "retention.ms": "604800000",
-    "segment.bytes": "1073741824",
-    "segment.index.bytes": "10485760",
-    "segment.jitter.ms": "0",
-    "segment.ms": "604800000",
-    "unclean.leader.election.enable": "false",
-}
+_INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
 
-#: What `__consumer_offsets` has of its own (offsets.topic.segment.bytes and the rest).
-_OFFSETS: Final = {
-    "cleanup.policy": "compact",
-    "compression.type": "producer",
-    "segment.bytes": "104857600",
+#: Topic settings that Coterie acts on; the others are stored and shown.
+ACTING: Final = frozenset({
+    "cleanup.policy", "delete.retention.ms", "index.interval.bytes", "max.compaction.lag.ms",
+    "max.message.bytes", "message.timestamp.after.max.ms", "message.timestamp.before.max.ms",
+    "message.timestamp.type", "min.cleanable.dirty.ratio", "min.compaction.lag.ms",
+    "retention.bytes", "retention.ms", "segment.bytes", "segment.ms",
+})  # fmt: skip
+
+#: What Kafka creates its own topics with.
+_INTERNAL: Final[Mapping[str, Mapping[str, str]]] = {
+    CONSUMER_OFFSETS: {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+    },
 }
 
 
-def effective_configs(topic: TopicMetadata) -> dict[str, str]:
-    own = _OFFSETS if topic.name == CONSUMER_OFFSETS else {}
-    return TOPIC_DEFAULTS | own | topic.configs
+def acting_settings() -> frozenset[str]:
+    """Broker settings that act on topics which set nothing themselves."""
+    known = catalog().topic
+    return frozenset(synonym for name in ACTING for synonym, _ in known[name].synonyms)
 
 
-def why_bad_config(configs: dict[str, str]) -> str | None:
-    """Why these settings are refused, or None."""
-    for name, value in configs.items():
-        if name not in TOPIC_DEFAULTS:
+def own_configs(topic: TopicMetadata) -> dict[str, str]:
+    """What is set for the topic itself, by clients or because it is internal."""
+    return {**_INTERNAL.get(topic.name, {}), **topic.configs}
+
+
+def topic_defaults(settings: ClusterSettings, node_id: int) -> dict[str, str]:
+    """What topics have that set nothing, by the settings of a broker."""
+    known = catalog().topic
+    return {
+        name: _default(name, settings.first_value(setting, node_id) or "")
+        for name, setting in known.items()
+        if not setting.internal
+    }
+
+
+def _default(name: str, text: str) -> str:
+    """A value by the settings of a broker, where any negative retention means no limit."""
+    if name == "retention.ms" and text.startswith("-"):
+        return "-1"
+    return catalog().topic[name].parse(name, text)
+
+
+def topic_values(topic: TopicMetadata, defaults: Mapping[str, str]) -> dict[str, str]:
+    """Every effective value of a topic, as Kafka prints it."""
+    return {**defaults, **{name: _stored(name, text) for name, text in own_configs(topic).items()}}
+
+
+def _stored(name: str, text: str) -> str:
+    """A stored value as Kafka prints it; earlier builds stored some that are refused now."""
+    try:
+        return catalog().topic[name].parse(name, text)
+    except InvalidValue:
+        return text
+
+
+def why_bad_config(configs: Mapping[str, str | None]) -> str | None:
+    """Why Kafka refuses these settings of a topic, with its message, or None."""
+    nulls = [name for name, value in configs.items() if value is None]
+    if nulls:
+        return f"Null value not supported for topic configs: {','.join(nulls)}"
+    known = catalog().topic
+    for name in configs:
+        if name not in known:
             return f"Unknown topic config name: {name}"
-        default = TOPIC_DEFAULTS[name]
-        kind = float if "." in default else int
-        if default.lstrip("-").replace(".", "").isdigit():
-            try:
-                kind(value)
-            except ValueError:
-                return f"Invalid value {value} for configuration {name}: Not a number"
-    policy = configs.get("cleanup.policy", "delete")
-    if not set(policy.split(",")) <= {"delete", "compact"}:
+    try:
+        values = {name: known[name].parse(name, value or "") for name, value in configs.items()}
+    except InvalidValue as error:
+        return str(error)
+    if values.get("remote.storage.enable") == "true":
         return (
-            f"Invalid value {policy} for configuration cleanup.policy: "
-            "String must be one of: compact, delete"
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
         )
     return None
 
 
-def log_config(topic: TopicMetadata) -> LogConfig:
-    """What the log of a topic has to know."""
-    configs = effective_configs(topic)
+def log_config(topic: TopicMetadata, defaults: Mapping[str, str]) -> LogConfig:
+    """What the logs of a topic act on."""
+    values = topic_values(topic, defaults)
+    policy = frozenset(filter(None, values["cleanup.policy"].split(",")))
+    max_lag = int(values["max.compaction.lag.ms"])
+    segment_ms = int(values["segment.ms"])
     return LogConfig(
-        segment_bytes=int(configs["segment.bytes"]),
-        segment_ms=int(configs["segment.ms"]),
-        retention_ms=int(configs["retention.ms"]),
-        retention_bytes=int(configs["retention.bytes"]),
-        cleanup_policy=frozenset(configs["cleanup.policy"].split(",")),
-        delete_retention_ms=int(configs["delete.retention.ms"]),
-        min_cleanable_dirty_ratio=float(configs["min.cleanable.dirty.ratio"]),
-        index_interval_bytes=int(configs["index.interval.bytes"]),
+        segment_bytes=int(values.get(_INTERNAL_SEGMENT_BYTES) or values["segment.bytes"]),
+        # A record is compacted only after its segment has rolled.
+        segment_ms=min(segment_ms, max_lag) if "compact" in policy else segment_ms,
+        retention_ms=int(values["retention.ms"]),
+        retention_bytes=int(values["retention.bytes"]),
+        cleanup_policy=policy,
+        delete_retention_ms=int(values["delete.retention.ms"]),
+        min_cleanable_dirty_ratio=float(values["min.cleanable.dirty.ratio"]),
+        min_compaction_lag_ms=int(values["min.compaction.lag.ms"]),
+        max_compaction_lag_ms=max_lag,
+        index_interval_bytes=int(values["index.interval.bytes"]),
     )

@@ -1,9 +1,10 @@
 """The transaction coordinator: who produces under a transactional id, in which partitions, to what end.
 
-What this is: Kafka's TransactionCoordinator with transaction.version 1: producers name the partitions of a
-transaction before they write to them. One object serves all brokers of a cluster; which of them answers for
-a transactional id is told by the leader of its partition of `__transaction_state`, where all is kept.
-What this is not: the state of partitions; markers end transactions there (coterie.server.producers).
+What this is: Kafka's TransactionCoordinator. Clients of transaction.version 0 and 1 add partitions to a
+transaction before they write to them. For clients of version 2 (KIP-890) Produce and TxnOffsetCommit add
+them, and every EndTxn raises the producer's epoch; the version of the request decides. One object serves all
+brokers of a cluster; the leader of the id's partition of `__transaction_state` answers for it.
+What this is not: the markers in the partitions; coterie.server.transaction_markers writes them.
 
 The end of a transaction: PREPARE_COMMIT or PREPARE_ABORT is durable, then markers go to every partition, then
 COMPLETE_*. From the first on the outcome is decided: a crash in between is made up for at the next start.
@@ -19,14 +20,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from coterie.coordinator.partitioner import partition_for
 from coterie.error_codes import ErrorCode
-from coterie.protocol.records import ControlRecordType, control_batch
 from coterie.server.committer import CommitRound
-from coterie.server.group_service import HostedShard
-from coterie.server.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
-from coterie.server.partition_state import state_of
+from coterie.server.metadata import TRANSACTION_STATE
 from coterie.server.partitions import Partition
 from coterie.server.rounds import when_all_end
-from coterie.server.transaction_states import State, Transaction, encode_transaction, replay_batch
+from coterie.server.transaction_markers import TransactionMarker, write_markers
+from coterie.server.transaction_states import (
+    EPOCH_BUMP_FROM,
+    State,
+    Transaction,
+    encode_transaction,
+    replay_batch,
+    why_not_ended,
+)
 from coterie.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -112,6 +118,8 @@ class TransactionCoordinator:
 
     def _find(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction | ErrorCode:
         """The transactional id of a producer that still holds it."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
         transaction = self._transactions.get(transactional_id)
         if transaction is None or transaction.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -137,10 +145,11 @@ class TransactionCoordinator:
         elif not _holds(transaction, expected):
             return Step(ErrorCode.PRODUCER_FENCED)
         if transaction.state is State.ONGOING:
-            return self._fence(transaction)
+            return self._fence(transaction, holder=expected is not None)
         if expected is None or expected[1] != transaction.last_producer_epoch:
             self._take_epoch(transaction, keep_last=expected is not None)
         transaction.timeout_ms = timeout_ms
+        transaction.previous_producer_id = transaction.producer_id
         transaction.state = State.EMPTY
         transaction.started_ms = -1
         return self._save(transaction)
@@ -152,11 +161,14 @@ class TransactionCoordinator:
         transaction.last_producer_epoch = transaction.producer_epoch if keep_last else -1
         transaction.producer_epoch += 1
 
-    def _fence(self, transaction: Transaction) -> Step:
-        """A new producer finds an open transaction: it is aborted under a new epoch, and the new
-        producer has to ask again."""
+    def _fence(self, transaction: Transaction, *, holder: bool = False) -> Step:
+        """Abort an open transaction under a new epoch; the producer that asked has to ask again.
+
+        If that is the present producer, which gave its epoch, the new epoch is the one it will get.
+        """
+        keeps = holder and transaction.client_version >= EPOCH_BUMP_FROM
+        transaction.last_producer_epoch = transaction.producer_epoch if keeps else -1
         transaction.producer_epoch += 1
-        transaction.last_producer_epoch = -1
         step = self._prepare(transaction, commit=False)
         if step.error is ErrorCode.NONE:
             self._complete_after(step.round, transaction)
@@ -169,6 +181,8 @@ class TransactionCoordinator:
         producer_id: int,
         epoch: int,
         partitions: Iterable[tuple[str, int]],
+        *,
+        client_version: int = 0,
     ) -> Step:
         """Let partitions take part in the transaction, which thereby begins."""
         transaction = self._find(transactional_id, producer_id, epoch)
@@ -186,6 +200,7 @@ class TransactionCoordinator:
             transaction.partitions = set()
             self._watch(transaction)
         transaction.partitions |= new
+        transaction.client_version = client_version
         return self._save(transaction)
 
     def verify(
@@ -208,22 +223,32 @@ class TransactionCoordinator:
         epoch: int,
         *,
         commit: bool,
-        done: Callable[[ErrorCode], None],
+        client_version: int,
+        done: Callable[[Step], None],
     ) -> None:
         """Commit or abort; `done` is called when that is complete, or with the reason why not."""
-        transaction = self._find(transactional_id, producer_id, epoch)
-        if isinstance(transaction, ErrorCode):
-            done(transaction)
+        bumps = client_version >= EPOCH_BUMP_FROM
+        known = self._transactions.get(transactional_id)
+        repeated = bumps and known is not None and known.is_repeated_end(producer_id, epoch)
+        found = known if repeated else self._find(transactional_id, producer_id, epoch)
+        if not isinstance(found, Transaction):
+            done(Step(found or ErrorCode.INVALID_PRODUCER_ID_MAPPING))
             return
-        if transaction.state is not State.ONGOING:
-            error = _answer_without_transaction(transaction.state, commit=commit)
-            when_all_end([transaction.round], lambda _failed: done(error))
+        error = why_not_ended(found.state, commit=commit, bumps=bumps, repeated=repeated)
+        if error is not None:
+            answer = Step(error, None, found.producer_id, found.producer_epoch)
+            when_all_end([found.round], lambda _failed: done(answer))
             return
-        step = self._prepare(transaction, commit=commit)
+        if found.state is not State.ONGOING:
+            found.started_ms = self._cluster.clock.now_ms()
+        found.client_version = client_version
+        if bumps:
+            found.raise_epoch(self._cluster.metadata.take_producer_id)
+        step = self._prepare(found, commit=commit)
         if step.error is not ErrorCode.NONE:
-            done(step.error)
+            done(step)
             return
-        self._complete_after(step.round, transaction, done)
+        self._complete_after(step.round, found, done)
 
     # -- the end of a transaction ---------------------------------------------------------------------
 
@@ -236,11 +261,11 @@ class TransactionCoordinator:
         self,
         round_: CommitRound | None,
         transaction: Transaction,
-        done: Callable[[ErrorCode], None] = lambda _error: None,
+        done: Callable[[Step], None] = lambda _step: None,
     ) -> None:
         def decided(failed: set[CommitRound]) -> None:
             if failed:
-                done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                done(Step(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             else:
                 self._complete(transaction, done)
 
@@ -249,7 +274,7 @@ class TransactionCoordinator:
     def _complete(
         self,
         transaction: Transaction,
-        done: Callable[[ErrorCode], None] = lambda _error: None,
+        done: Callable[[Step], None] = lambda _step: None,
     ) -> None:
         """Write the markers of a transaction that is decided, in a task of its own."""
         ending = self._loop.create_task(self._finish(transaction))
@@ -258,67 +283,27 @@ class TransactionCoordinator:
         def ended(task: asyncio.Task[None]) -> None:
             self._endings.discard(task)
             if task.cancelled():
-                done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                done(Step(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             else:
                 task.result()
-                done(ErrorCode.NONE)
+                ended_as = (transaction.producer_id, transaction.producer_epoch)
+                done(Step(ErrorCode.NONE, None, *ended_as))
 
         ending.add_done_callback(ended)
 
     async def _finish(self, transaction: Transaction) -> None:
+        marker = TransactionMarker(
+            transaction.producer_id,
+            transaction.producer_epoch,
+            commit=transaction.state is State.PREPARE_COMMIT,
+            coordinator_epoch=self.partition_of(transaction.transactional_id).leader_epoch,
+        )
         while True:
-            if await self._write_markers(transaction):
+            if await write_markers(self._cluster, marker, transaction.partitions):
                 break
             await asyncio.sleep(_RETRY_SECONDS)
-        committed = transaction.state is State.PREPARE_COMMIT
-        transaction.state = State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT
-        transaction.partitions = set()
+        transaction.complete()
         self._save(transaction)
-
-    async def _write_markers(self, transaction: Transaction) -> bool:
-        """A marker for every partition, durably; one that is repeated does no harm."""
-        partitions = [self._cluster.partition(*each) for each in sorted(transaction.partitions)]
-        there = [each for each in partitions if each is not None and not each.log.is_deleted]
-        while any(self._is_loading(each) for each in there):
-            await self._cluster.settled()
-        try:
-            rounds = [self._write_marker(transaction, each) for each in there]
-        except StorageError:
-            return False
-        all_ended: asyncio.Future[bool] = self._loop.create_future()
-        when_all_end(rounds, lambda failed: all_ended.set_result(not failed))
-        return await all_ended
-
-    def _write_marker(self, transaction: Transaction, partition: Partition) -> CommitRound:
-        commit = transaction.state is State.PREPARE_COMMIT
-        marker = control_batch(
-            ControlRecordType.COMMIT if commit else ControlRecordType.ABORT,
-            producer_id=transaction.producer_id,
-            producer_epoch=transaction.producer_epoch,
-            coordinator_epoch=self.partition_of(transaction.transactional_id).leader_epoch,
-            timestamp=self._cluster.clock.now_ms(),
-        )
-        if partition.topic.name != CONSUMER_OFFSETS:
-            return state_of(partition).append(marker.encode(), marker)[1]
-        _, round_ = partition.append(marker.encode())
-        hosted = self._hosted(partition)
-        if hosted is not None:
-            self._cluster.brokers[partition.leader].groups.follow(hosted, round_)
-            hosted.shard.end_transaction(transaction.producer_id, commit=commit)
-        return round_
-
-    def _hosted(self, partition: Partition) -> HostedShard | None:
-        """The shard of an offsets partition; none while nobody leads it, then loading finds the marker."""
-        leader = self._cluster.brokers.get(partition.leader)
-        shards = leader.groups.hosted() if leader is not None else []
-        return next((each for each in shards if each.partition is partition), None)
-
-    def _is_loading(self, partition: Partition) -> bool:
-        """A shard that loads would miss a marker that is written now, or see it too early."""
-        if partition.topic.name != CONSUMER_OFFSETS:
-            return False
-        hosted = self._hosted(partition)
-        return hosted is not None and not hosted.loaded
 
     # -- time -----------------------------------------------------------------------------------------
 
@@ -339,12 +324,17 @@ class TransactionCoordinator:
 
     # -- the log --------------------------------------------------------------------------------------
 
+    @property
+    def _record_version(self) -> int:
+        """Flexible records from transaction.version 1 on, as in Kafka."""
+        return min(1, self._cluster.features.level("transaction.version"))
+
     def _save(self, transaction: Transaction) -> Step:
         """Stage the record of a transactional id."""
         transaction.updated_ms = self._cluster.clock.now_ms()
         partition = self.partition_of(transaction.transactional_id)
         try:
-            _, round_ = partition.append(encode_transaction(transaction))
+            _, round_ = partition.append(encode_transaction(transaction, self._record_version))
         except StorageError:
             self._restart()
             return Step(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -361,12 +351,3 @@ def _holds(transaction: Transaction, expected: tuple[int, int] | None) -> bool:
     producer_id, epoch = expected
     known = (transaction.producer_epoch, transaction.last_producer_epoch)
     return producer_id == transaction.producer_id and epoch in known and epoch >= 0
-
-
-def _answer_without_transaction(state: State, *, commit: bool) -> ErrorCode:
-    """The answer to EndTxn when nothing is open: the end that was asked for may be there already."""
-    if state is (State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT):
-        return ErrorCode.NONE
-    if state is (State.PREPARE_COMMIT if commit else State.PREPARE_ABORT):
-        return ErrorCode.CONCURRENT_TRANSACTIONS
-    return ErrorCode.INVALID_TXN_STATE

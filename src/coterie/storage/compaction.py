@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import msgspec
@@ -36,7 +37,15 @@ from coterie.storage.partition_log import PartitionLog
 from coterie.storage.segment import LOG_SUFFIX, Segment, place_of, scan_batches, segment_name
 from coterie.storage.transactions import Transactions
 
-__all__ = ["Cleaned", "clean", "dirty_ratio", "finish_swaps", "swap", "write_anew"]
+__all__ = [
+    "Cleaned",
+    "clean",
+    "dirty_ratio",
+    "finish_swaps",
+    "needs_cleaning",
+    "swap",
+    "write_anew",
+]
 
 _CLEANED_SUFFIX = ".cleaned"
 _SWAP_SUFFIX = ".swap"
@@ -54,9 +63,20 @@ class Cleaned:
     bytes_after: int
 
 
-def dirty_ratio(log: PartitionLog) -> float:
+def needs_cleaning(log: PartitionLog, now_ms: int) -> bool:
+    """Whether the dirty part has reached min.cleanable.dirty.ratio, or a record max.compaction.lag.ms."""
+    cleanable = _cleanable_segments(log, now_ms)
+    dirty = [s for s in cleanable if s.next_offset > log.cleaned_offset]
+    if not dirty:
+        return False
+    if dirty_ratio(log, now_ms) >= log.config.min_cleanable_dirty_ratio:
+        return True
+    return now_ms - dirty[0].first_timestamp > log.config.max_compaction_lag_ms
+
+
+def dirty_ratio(log: PartitionLog, now_ms: int) -> float:
     """How much of what may be cleaned was never looked at (min.cleanable.dirty.ratio)."""
-    cleanable = _durable_segments(log)
+    cleanable = _cleanable_segments(log, now_ms)
     total = sum(segment.size for segment in cleanable)
     dirty = sum(s.size for s in cleanable if s.next_offset > log.cleaned_offset)
     return dirty / total if total else 0.0
@@ -68,7 +88,11 @@ def clean(
     """Rewrite `segments`, all of the log's, in groups of up to segment.bytes; the results for `swap`."""
     transactions = Transactions(_read(fs, segments))
     stable = transactions.first_unstable_offset(segments[-1].next_offset)
-    cleanable = [s for s in segments[:-1] if s.next_offset <= min(stable, log.recovery_point)]
+    cleanable = [
+        s
+        for s in _old_enough(segments[:-1], log, now_ms)
+        if s.next_offset <= min(stable, log.recovery_point)
+    ]
     latest: dict[bytes, int] = {}
     for batch in _read(fs, cleanable):
         if not batch.is_control and not transactions.is_aborted(batch):
@@ -85,8 +109,15 @@ def clean(
     return done
 
 
-def _durable_segments(log: PartitionLog) -> list[Segment]:
-    return [s for s in log.segments[:-1] if s.next_offset <= log.recovery_point]
+def _cleanable_segments(log: PartitionLog, now_ms: int) -> list[Segment]:
+    old = _old_enough(log.segments[:-1], log, now_ms)
+    return [s for s in old if s.next_offset <= log.recovery_point]
+
+
+def _old_enough(segments: Sequence[Segment], log: PartitionLog, now_ms: int) -> Iterator[Segment]:
+    """The segments before the first with a record younger than min.compaction.lag.ms."""
+    lag = log.config.min_compaction_lag_ms
+    return takewhile(lambda s: not lag or s.max_timestamp <= now_ms - lag, segments)
 
 
 def _groups(segments: Sequence[Segment], limit: int) -> Iterator[tuple[Segment, ...]]:

@@ -38,6 +38,8 @@ class LogConfig:
     )  # cleanup.policy: delete, compact or both
     delete_retention_ms: int = _DAY_MS  # delete.retention.ms
     min_cleanable_dirty_ratio: float = 0.5  # min.cleanable.dirty.ratio
+    min_compaction_lag_ms: int = 0  # min.compaction.lag.ms
+    max_compaction_lag_ms: int = 2**63 - 1  # max.compaction.lag.ms
     producer_id_expiration_ms: int = _DAY_MS  # producer.id.expiration.ms
     index_interval_bytes: int = 4096  # index.interval.bytes
     private: bool = False  # for the owner's eyes alone; no setting of Kafka's

@@ -32,7 +32,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from coterie.protocol.records import RecordBatch
-from coterie.storage.compaction import Cleaned, clean, dirty_ratio, swap, write_anew
+from coterie.storage.compaction import Cleaned, clean, dirty_ratio, needs_cleaning, swap, write_anew
 from coterie.storage.config import DEFAULT_JOURNAL_BYTES, Durability, LogConfig
 from coterie.storage.crash_points import crash_point
 from coterie.storage.errors import OffsetOutOfRange, StorageFull, TornTail, UnknownPartition
@@ -278,12 +278,11 @@ class DataDirectory:
         starts = {p: log.log_start_offset for p, log in self._logs.items() if log.log_start_offset}
         self._commit.guarded(lambda: save_offsets(self._fs, self.root / LOG_START_OFFSETS, starts))
 
-    def logs_to_clean(self) -> list[PartitionLog]:
-        """The compacted logs whose dirty part has grown to min.cleanable.dirty.ratio, dirtiest first."""
-        ratios = {log: dirty_ratio(log) for log in self._logs.values() if log.config.is_compacted}
-        dirty = [log for log in ratios if ratios[log] > 0]
-        dirty = [log for log in dirty if ratios[log] >= log.config.min_cleanable_dirty_ratio]
-        return sorted(dirty, key=lambda log: -ratios[log])
+    def logs_to_clean(self, now_ms: int) -> list[PartitionLog]:
+        """The compacted logs that are due by the settings of the cleaner, dirtiest first."""
+        compacted = [log for log in self._logs.values() if log.config.is_compacted]
+        due = [log for log in compacted if needs_cleaning(log, now_ms)]
+        return sorted(due, key=lambda log: -dirty_ratio(log, now_ms))
 
     def clean(self, log: PartitionLog, now_ms: int) -> list[Cleaned]:
         """Compact what may be compacted of a log, into new files. For any thread, one at a time."""

@@ -27,6 +27,7 @@ __all__ = ["AsyncEmbeddedCluster", "EmbeddedCluster"]
 
 T = TypeVar("T")
 
+_MOST_REPLICAS = 3
 #: Tests do not want to wait three seconds for a group's first member (Kafka's default).
 _TEST_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
 
@@ -42,6 +43,7 @@ class AsyncEmbeddedCluster:
         self,
         brokers: int = 1,
         *,
+        first_broker_id: int = 1,
         data_dir: Path | str | None = None,
         config: Mapping[str, str | int | bool] | None = None,
         max_versions: Mapping[str, int] | None = None,
@@ -52,6 +54,10 @@ class AsyncEmbeddedCluster:
         acls: Iterable[AclBinding] | None = None,
     ) -> None:
         settings = {name: str(value) for name, value in (config or {}).items()}
+        # Topics survive a killed broker, unless a test asks for fewer replicas.
+        if brokers > 1:
+            replicas = min(brokers, _MOST_REPLICAS)
+            settings.setdefault("default.replication.factor", str(replicas))
         if users:
             settings.setdefault("sasl.enabled.mechanisms", "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512")
         super_users = list(super_users)
@@ -61,6 +67,7 @@ class AsyncEmbeddedCluster:
         self._users = {name: Secret(password) for name, password in (users or {}).items()}
         self._acls = tuple(acls or ())
         self._brokers = brokers
+        self._first_broker_id = first_broker_id
         self._root = None if data_dir is None else Path(data_dir)
         self._config = ServerConfig.from_properties(_TEST_DEFAULTS | settings)
         self._max_versions = dict(max_versions or {})
@@ -77,11 +84,17 @@ class AsyncEmbeddedCluster:
 
     @property
     def bootstrap_servers(self) -> str:
+        """The advertised addresses of the first listener."""
         return self.cluster.bootstrap_servers
+
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """The advertised addresses of a listener, by its name."""
+        return self.cluster.bootstrap_servers_of(listener)
 
     async def start(self) -> Self:
         cluster = Cluster(
             brokers=self._brokers,
+            first_broker_id=self._first_broker_id,
             root=self._root,
             config=self._config,
             host=self._host,
@@ -114,11 +127,27 @@ class AsyncEmbeddedCluster:
         await self.stop()
 
     async def create_topic(
-        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+        self,
+        name: str,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        replication_factor: int | None = None,
     ) -> None:
-        if name in self.cluster.metadata:
+        """Create a topic; without a replication factor on all brokers, three at most."""
+        cluster = self.cluster
+        if name in cluster.metadata:
             raise CoterieError(f"there is a topic {name!r} already")
-        self.cluster.create_topic(name, partitions, dict(configs or {}))
+        if replication_factor is not None and replication_factor not in range(
+            1, len(cluster.registered) + 1
+        ):
+            raise CoterieError(
+                f"topic {name!r} cannot have {replication_factor} replicas on "
+                f"{len(cluster.registered)} brokers"
+            )
+        cluster.create_topic(
+            name, partitions, dict(configs or {}), replication_factor=replication_factor
+        )
 
     async def stop_broker(self, node_id: int) -> None:
         """An orderly stop; leadership moves to the others."""
@@ -191,6 +220,7 @@ class EmbeddedCluster:
         self,
         brokers: int = 1,
         *,
+        first_broker_id: int = 1,
         data_dir: Path | str | None = None,
         config: Mapping[str, str | int | bool] | None = None,
         max_versions: Mapping[str, int] | None = None,
@@ -202,6 +232,7 @@ class EmbeddedCluster:
     ) -> None:
         self._twin = AsyncEmbeddedCluster(
             brokers,
+            first_broker_id=first_broker_id,
             data_dir=data_dir,
             config=config,
             max_versions=max_versions,
@@ -261,12 +292,27 @@ class EmbeddedCluster:
 
     @property
     def bootstrap_servers(self) -> str:
+        """The advertised addresses of the first listener."""
         return self._twin.bootstrap_servers
 
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """The advertised addresses of a listener, by its name."""
+        return self._twin.bootstrap_servers_of(listener)
+
     def create_topic(
-        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+        self,
+        name: str,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        replication_factor: int | None = None,
     ) -> None:
-        self._run(self._twin.create_topic(name, partitions, configs))
+        """Create a topic; without a replication factor on all brokers, three at most."""
+        self._run(
+            self._twin.create_topic(
+                name, partitions, configs, replication_factor=replication_factor
+            )
+        )
 
     def stop_broker(self, node_id: int) -> None:
         """An orderly stop; leadership moves to the others."""

@@ -198,7 +198,7 @@ class Scenes:
         self._ensure(topic)
         node = self._cluster.broker(self._cluster.offsets_partition(group_id).leader)
         crowd = [Member(group_id, topic, f"{group_id}-client-{i + 1}") for i in range(count)]
-        await asyncio.gather(*(member.connect(node.host, node.port) for member in crowd))
+        await asyncio.gather(*(member.connect(*node.address) for member in crowd))
         self._members += crowd
         return crowd
 

@@ -40,6 +40,33 @@ def test_it_says_when_it_is_ready_and_writes_the_address(tmp_path: Path) -> None
         assert {"time", "level", "logger", "message"} <= set(json.loads(logged))
 
 
+def test_a_directory_of_other_brokers_is_refused_in_one_line(tmp_path: Path) -> None:
+    with EmbeddedCluster(2, data_dir=tmp_path):
+        pass
+    done = run(
+        "--data-dir", str(tmp_path), "--first-broker-id", "0", "--brokers", "2", "--port", "0"
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert f"{tmp_path} belongs to a cluster with brokers 1 to 2, not 0 to 1" in line
+
+
+def test_listeners_are_given_by_options() -> None:
+    command = [COTERIE, "server", "--memory", "--brokers", "2"]
+    command += ["--listener", "A://127.0.0.1:0", "--listener", "B://[::1]:0"]
+    command += ["--set", "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT"]
+    command += ["--advertised", "A://kafka-{id}:9092"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert "ready: kafka-1:9092,kafka-2:9092 (" in process.stdout.readline()
+        assert process.stdout.readline().startswith("listener B: [::1]:")
+        process.terminate()
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
 def test_settings_come_from_a_file_and_the_command_line_wins(tmp_path: Path) -> None:
     config = tmp_path / "server.properties"
     config.write_text("# comment\nnum.partitions = 7\n\ncoterie.durability=os\n")
@@ -56,12 +83,33 @@ def test_settings_come_from_a_file_and_the_command_line_wins(tmp_path: Path) -> 
         (["--memory", "--set", "nonsense"], 1, "is not NAME=VALUE"),
         (["--memory", "--config", "no-such-file"], 1, "no-such-file cannot be read"),
         (["--memory", "--brokers", "0"], 1, "at least one broker"),
+        (["--memory", "--first-broker-id", "-1"], 1, "broker ids start at 0 or above, not at -1"),
         (["--memory", "--port", "99999"], 2, "--port is 1 to 65535, or 0 for any, and not 99999\n"),
         (["--memory", "--port", "-5"], 2, "--port is 1 to 65535, or 0 for any, and not -5\n"),
         (
             ["--memory", "--brokers", "3", "--port", "65534"],
             2,
             "3 brokers from --port 65534 on would need ports up to 65536, and 65535 is the last",
+        ),
+        (
+            ["--memory", "--host", "0.0.0.0", "--port", "0"],
+            1,
+            "cannot use the nonroutable meta-address 0.0.0.0",
+        ),
+        (
+            ["--memory", "--listener", "SSL://h:1", "--port", "1"],
+            2,
+            "--port and listeners exclude each other",
+        ),
+        (
+            ["--memory", "--listener", "FOO://h:1"],
+            1,
+            "No security protocol defined for listener FOO",
+        ),
+        (
+            ["--memory", "--port", "0", "--advertised", "SSL://h:1"],
+            1,
+            "advertised.listeners names the listener SSL, and listeners has PLAINTEXT",
         ),
         (["--memory", "--repair"], 2, "--repair needs a data directory"),
     ],

@@ -34,6 +34,7 @@ from coterie.protocol.messages.membership import (
     SyncGroupResponse,
 )
 from coterie.server.clock import SystemClock
+from coterie.server.config import ServerConfig
 from coterie.server.housekeeping import keep_house
 from coterie.testing import AsyncEmbeddedCluster
 from coterie.testing.scenes import Member
@@ -288,7 +289,7 @@ def test_i10_more_than_a_connection_may_keep(broken: BrokenPromises) -> None:
         async with AsyncEmbeddedCluster() as cluster:
             (broker,) = cluster.cluster.brokers.values()
             member = Member("group", "orders", "client")
-            await member.connect(broker.host, broker.port)
+            await member.connect(*broker.address)
             await member.ask(ListGroupsRequest(), ListGroupsResponse)
             await watch.check_running(cluster.cluster)
             assert broken.take() == []
@@ -307,7 +308,7 @@ def test_i10_more_than_a_connection_may_keep(broken: BrokenPromises) -> None:
 
 def test_i10_a_task_that_a_cluster_leaves_behind(broken: BrokenPromises) -> None:
     async def scene() -> None:
-        task = asyncio.get_running_loop().create_task(keep_house([], SystemClock(), 1_000_000))
+        task = asyncio.get_running_loop().create_task(keep_house([], SystemClock(), ServerConfig))
         await ServerWatch(COORDINATORS, broken).check_stopped([])
         task.cancel()
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit import kafka_jars
+from tests.kit import kafka_clients, kafka_jars
 from tests.kit.kafka_jars import KafkaRelease, KafkaUnavailable
 
 REPOSITORY = Path(__file__).parents[3]
@@ -33,10 +33,13 @@ echo jar > "$out/kafka-clients-4.3.0.jar"
 SLOW_MAVEN = 'read -r go < "$MVN_GO"\n' + MAVEN
 TEST_FILE = """
 import pytest
+from tests.kit.plugin import require_kafka_clients
 
 def test_one(kafka): pass
 def test_two(kafka): pass
 def test_three(kafka_cluster): kafka_cluster("3.9.1", 1)
+@pytest.mark.kafka
+def test_client(): require_kafka_clients("2.0.1")
 def test_other(): pass
 def test_skipped(): pytest.skip("not about Kafka")
 """
@@ -215,6 +218,16 @@ def test_two_processes_at_once_run_maven_once(programs: Program) -> None:
     assert maven_runs() == 1
 
 
+def test_all_clients_are_resolved_by_one_run(programs: Program, tmp_path: Path) -> None:
+    programs("java", JAVA_17)
+    programs("mvn", MAVEN.replace("4.3.0", kafka_clients.VERSIONS[-1]))
+    clients = kafka_clients.resolve()
+    assert clients.directory.is_relative_to(tmp_path / "cache" / "clients")
+    (tmp_path / "bin" / "mvn").unlink()
+    assert kafka_clients.resolve() == clients
+    assert maven_runs() == 1
+
+
 def test_where_the_cache_is(tmp_path: Path) -> None:
     home = Path.home()
     assert kafka_jars.cache_root({}) == home / ".cache" / "coterie" / "kafka"
@@ -254,23 +267,23 @@ def test_a_run_without_kafka_says_so_in_one_line(programs: Program, tmp_path: Pa
     assert run.returncode == 0, run.stdout + run.stderr
     assert [line for line in run.stdout.splitlines() if "NOT RUN" in line] == [
         (
-            "NOT RUN: 3 tests need a real Apache Kafka 4.3.0, 3.9.1: no java on the PATH"
+            "NOT RUN: 4 tests need a real Apache Kafka 4.3.0, 3.9.1, 2.0.1: no java on the PATH"
             " (Java 17 or newer is needed) (install Java 17 and Maven;"
             " COTERIE_REQUIRE_KAFKA=1 makes this a failure)"
         )
     ]
-    assert "1 passed, 4 skipped" in run.stdout
+    assert "1 passed, 5 skipped" in run.stdout
 
 
 def test_required_kafka_is_a_failure(programs: Program, tmp_path: Path) -> None:
     run = run_pytest(tmp_path, COTERIE_REQUIRE_KAFKA="1")
     assert run.returncode == 1, run.stdout + run.stderr
     assert "NOT RUN" not in run.stdout
-    assert "1 failed, 1 passed, 1 skipped, 2 errors" in run.stdout
+    assert "2 failed, 1 passed, 1 skipped, 2 errors" in run.stdout
     assert "needs a real Apache Kafka 4.3.0: no java on the PATH" in run.stdout
 
 
 def test_the_marker_kafka_selects_by_fixture(programs: Program, tmp_path: Path) -> None:
     run = run_pytest(tmp_path, PYTEST_ADDOPTS="-m 'not kafka'")
-    assert "1 passed, 1 skipped, 3 deselected" in run.stdout
+    assert "1 passed, 1 skipped, 4 deselected" in run.stdout
     assert "NOT RUN" not in run.stdout

@@ -197,7 +197,7 @@ def test_certificates_are_replaced_without_a_restart(authority: Path, tmp_path: 
     async def play() -> None:
         async with AsyncEmbeddedCluster(config=config) as cluster:
             assert await subject(cluster) == "first"
-            tls = cluster.cluster.tls
+            tls = cluster.cluster.listeners["SSL"].tls
             assert tls is not None
             path.write_text("half of a file", encoding="ascii")
             await tls.reload()

@@ -52,7 +52,7 @@ class BackgroundCluster:
 
     def address(self, node_id: int = 1) -> tuple[str, int]:
         broker = self.cluster.brokers[node_id]
-        return broker.host, broker.port
+        return broker.address
 
     def leaders(self, topic: str) -> list[int]:
         """Who leads the partitions of a topic."""

@@ -60,13 +60,15 @@ TRANSACTIONAL = 0x10
 _numbers = itertools.count()
 
 
-def new_topic(client: WireClient, partitions: int = 1, **configs: str) -> tuple[str, Uuid]:
+def new_topic(
+    client: WireClient, partitions: int = 1, *, replicas: int = 1, **configs: str
+) -> tuple[str, Uuid]:
     """A topic that no other test has; underscores in setting names stand for dots."""
     name = f"topic-{next(_numbers)}"
     topic = CreatableTopic(
         name=name,
         num_partitions=partitions,
-        replication_factor=1,
+        replication_factor=replicas,
         configs=tuple(
             CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()
         ),

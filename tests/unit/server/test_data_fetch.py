@@ -92,7 +92,7 @@ def test_leader_epochs_are_checked(client: WireClient) -> None:
 
 def test_a_stale_leader_epoch_is_fenced_and_another_leader_is_named() -> None:
     with BackgroundCluster(brokers=2) as cluster, WireClient(*cluster.address(1)) as client:
-        topic = new_topic(client, partitions=2)
+        topic = new_topic(client, partitions=2, replicas=2)
         partition = cluster.leaders(topic[0]).index(2)
         elsewhere = fetch(client, topic, partition=partition)
         assert elsewhere.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -101,9 +101,9 @@ def epoch_end(client: WireClient, topic: tuple[str, Uuid], epoch: int) -> tuple[
 
 def test_where_leader_epochs_end() -> None:
     with BackgroundCluster(brokers=2) as cluster, WireClient(*cluster.address(1)) as client:
-        topic = new_topic(client)
+        topic = new_topic(client, replicas=2)
         if cluster.leaders(topic[0]) == [2]:  # leaders take turns
-            topic = new_topic(client)
+            topic = new_topic(client, replicas=2)
         produce(client, topic, batch_of(b"a", b"b"))
         assert epoch_end(client, topic, 0) == (0, 2)
         assert epoch_end(client, topic, 1) == (-1, -1)

@@ -77,6 +77,6 @@ def test_placements_that_cannot_be(
 
 
 def test_brokers_that_are_down() -> None:
-    assert check_placement([(2, 1)], 0, (1, 2), (1,)) == [1]
+    assert check_placement([(2, 1)], 0, (1, 2), (1,)) == [(2, 1)]
     with pytest.raises(BadPlacement, match="partition 5 are fenced"):
         check_placement([(2,)], 5, (1, 2), (1,))

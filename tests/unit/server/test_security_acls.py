@@ -162,7 +162,8 @@ def test_secrets_of_the_broker_are_not_described(cluster: EmbeddedCluster) -> No
         request = DescribeConfigsRequest((DescribeConfigsResource(4, "1", None),))
         told = client.ask(request, DescribeConfigsResponse).results[0].configs
     found = {each.name: each for each in told}
-    assert found["super.users"].value == "User:admin"
+    # Kafka hides the values of settings whose type it does not know.
+    assert found["super.users"].is_sensitive
     for name in ("ssl.keystore.password", "ssl.key.password", "ssl.keystore.key"):
         assert found[name].value is None
         assert found[name].is_sensitive

@@ -128,7 +128,7 @@ def test_the_active_segment_is_never_touched(cleaner: Cleaner) -> None:
     cleaner.append(("a", "1"))
     cleaner.data.flush()
     cleaner.data.checkpoint()
-    assert cleaner.data.logs_to_clean() == []
+    assert cleaner.data.logs_to_clean(NOW) == []
     assert cleaner.data.clean(cleaner.log, NOW) == []
 
 
@@ -143,15 +143,36 @@ def test_dirtiness_decides_when(cleaner: Cleaner) -> None:
     cleaner.append(("a", "1"))
     cleaner.append(("b", "1"))
     cleaner.clean()
-    assert cleaner.data.logs_to_clean() == []
+    assert cleaner.data.logs_to_clean(NOW) == []
     cleaner.append(("b", "2"))
     cleaner.append(("b", "3"))
     cleaner.data.flush()
-    assert cleaner.data.logs_to_clean() == []
+    assert cleaner.data.logs_to_clean(NOW) == []
     cleaner.data.checkpoint()
-    assert cleaner.data.logs_to_clean() == [cleaner.log]
+    assert cleaner.data.logs_to_clean(NOW) == [cleaner.log]
     cleaner.log.config = LogConfig()
-    assert cleaner.data.logs_to_clean() == []
+    assert cleaner.data.logs_to_clean(NOW) == []
+
+
+def test_records_younger_than_the_lag_are_not_compacted(cleaner: Cleaner) -> None:
+    cleaner.log.config = replace(CONFIG, min_compaction_lag_ms=1_000)
+    cleaner.append(("a", "1"))
+    cleaner.append(("a", "2"))
+    cleaner.clean(NOW + 500)
+    assert cleaner.data.logs_to_clean(NOW + 500) == []
+    assert len(cleaner.pairs()) == 2
+    cleaner.clean(NOW + 2_000)
+    assert [pair for pair in cleaner.pairs() if pair[1] == "a"] == [(1, "a", "2")]
+
+
+def test_a_record_as_old_as_the_longest_lag_makes_its_log_due(cleaner: Cleaner) -> None:
+    cleaner.log.config = replace(CONFIG, min_cleanable_dirty_ratio=1.1, max_compaction_lag_ms=1_000)
+    cleaner.append(("a", "1"))
+    cleaner.append(("a", "2"))
+    cleaner.data.flush()
+    cleaner.data.checkpoint()
+    assert cleaner.data.logs_to_clean(NOW + 500) == []
+    assert cleaner.data.logs_to_clean(NOW + 2_000) == [cleaner.log]
 
 
 def test_tombstones_stay_for_delete_retention_ms(cleaner: Cleaner) -> None:

@@ -107,7 +107,7 @@ class Heartbeats:
         changed = member.assigned is not before.assigned and member.assigned != before.assigned
         tell = joins or changed or _is_full(request)
         # Fields in their order: this is most of what a server says.
-        interval_ms = self._config.consumer_heartbeat_interval_ms
+        interval_ms = progress.config_of(group.group_id).consumer_heartbeat_interval_ms
         assignment = told(member.assigned) if tell else None
         return _Response(0, 0, None, member_id, member.epoch, interval_ms, assignment)
 

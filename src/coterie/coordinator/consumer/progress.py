@@ -7,7 +7,8 @@ Each step adds its records to those before. Called by coterie.coordinator.consum
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -48,10 +49,16 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 class Progress:
     """Takes members of consumer groups one step further."""
 
-    __slots__ = ("_config", "_deadlines", "_known", "_known_version", "regexes")
+    __slots__ = ("_config", "_deadlines", "_known", "_known_version", "_overrides", "regexes")
 
-    def __init__(self, config: GroupConfig, deadlines: Deadlines) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        deadlines: Deadlines,
+        overrides: Mapping[str, GroupConfig] = MappingProxyType({}),
+    ) -> None:
         self._config = config
+        self._overrides = overrides
         self._deadlines = deadlines
         self.regexes = Regexes(config, deadlines)
         #: Names that members subscribe to, with those of the topics that exist in this version.
@@ -89,7 +96,7 @@ class Progress:
         self, group: ConsumerGroup, change: Change, epoch: int, context: RequestContext, step: Step
     ) -> Target:
         """The target, made anew if it is older than the group, but not too often."""
-        interval = self._config.consumer_assignment_interval_ms
+        interval = self.config_of(group.group_id).consumer_assignment_interval_ms
         if epoch <= group.target_epoch or not may_assign(group, interval, context.now_ms):
             return Target(group.target_epoch, group.target_of(change.new))
         after = Subscriptions(group).change(change.old or change.replaced, change.new)
@@ -154,10 +161,15 @@ class Progress:
         subject = MemberSubject(reason, group_id, member_id, member.epoch)
         self._deadlines.schedule(subject, monotonic + wait)
 
+    def config_of(self, group_id: str) -> GroupConfig:
+        """The settings of a group: its own where it has some."""
+        return self._overrides.get(group_id, self._config) if self._overrides else self._config
+
     def extend_session(
         self, group_id: str, member_id: str, monotonic: float, timeout_ms: int | None = None
     ) -> None:
         """A sign of life; classic members have a session timeout of their own."""
-        wait = self._config.consumer_session_timeout_ms if timeout_ms is None else timeout_ms
-        at = monotonic + wait / 1000
+        if timeout_ms is None:
+            timeout_ms = self.config_of(group_id).consumer_session_timeout_ms
+        at = monotonic + timeout_ms / 1000
         self._deadlines.move(Reason.CONSUMER_SESSION, group_id, member_id, at)

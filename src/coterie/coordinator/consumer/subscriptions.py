@@ -6,7 +6,7 @@ the handlers of this package.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from coterie.coordinator.consumer.group import ConsumerGroup, count
@@ -23,6 +23,7 @@ __all__ = [
     "matching_topics",
     "subscribed_names",
     "subscribed_topics",
+    "whole_match",
 ]
 
 #: What RE2 says of a pattern, and what the Java port of it in Kafka says of the same.
@@ -113,18 +114,23 @@ def check_regex(pattern: str) -> None:
 
 def matching_topics(patterns: Iterable[str], topics: TopicView) -> dict[str, tuple[str, ...]]:
     """For each pattern the names that it matches as a whole, sorted; one that cannot be read has none."""
-    import re2  # noqa: PLC0415 - only groups with patterns need it
-
     names = sorted(topics.names())
     found: dict[str, tuple[str, ...]] = {}
     for pattern in patterns:
-        try:
-            compiled = re2.compile(pattern, _options())
-        except re2.error:
-            found[pattern] = ()
-        else:
-            found[pattern] = tuple([name for name in names if compiled.fullmatch(name)])
+        matches = whole_match(pattern)
+        found[pattern] = () if matches is None else tuple([each for each in names if matches(each)])
     return found
+
+
+def whole_match(pattern: str) -> Callable[[str], object] | None:
+    """The function that matches a pattern with a whole name; None if RE2 cannot read the pattern."""
+    import re2  # noqa: PLC0415 - only groups with patterns need it
+
+    try:
+        matches: Callable[[str], object] = re2.compile(pattern, _options()).fullmatch
+    except re2.error:
+        return None
+    return matches
 
 
 def _options() -> object:

@@ -1,7 +1,8 @@
-"""Where things are: Metadata, DescribeCluster, FindCoordinator."""
+"""Where things are: Metadata, DescribeCluster, FindCoordinator; and UnregisterBroker."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from coterie.error_codes import ErrorCode
@@ -13,15 +14,26 @@ from coterie.protocol.messages.cluster import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from coterie.protocol.messages.controller import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 from coterie.protocol.schema import Response
 from coterie.protocol.types import Uuid
 from coterie.security.acls import ResourceType, operation_bits
-from coterie.server.metadata import CLUSTER_METADATA, TopicMetadata, why_bad_name
+from coterie.server.metadata import (
+    CLUSTER_METADATA,
+    INTERNAL_TOPICS,
+    PartitionMetadata,
+    TopicMetadata,
+    why_bad_name,
+)
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
@@ -33,6 +45,7 @@ __all__ = [
     "describe_cluster",
     "find_coordinator",
     "metadata",
+    "unregister_broker",
 ]
 
 #: Without an authorizer everything is allowed, and said as a bit set of Kafka's operation codes.
@@ -41,27 +54,23 @@ ALL_CLUSTER_OPERATIONS: Final = operation_bits(ResourceType.CLUSTER)
 _NOT_ASKED: Final = -(2**31)
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+_ALL_REPLICAS_FROM: Final = 1  # Metadata 0 leaves out replicas that are down
 _BATCHED_FROM: Final = 4  # KIP-699
 _SHARE_FROM: Final = 6
 
 
 def metadata(broker: Broker, call: Call, request: MetadataRequest) -> Response:
-    """Metadata 0-13. Topics that do not exist may be made on the way, as Kafka does."""
+    """Metadata 0-13. A topic that does not exist may be created for the next request."""
     cluster = broker.cluster
     ask_all = request.topics is None or (call.version == 0 and not request.topics)
     if ask_all:
-        topics = [_describe(broker, topic, request) for topic in cluster.metadata]
+        topics = [_describe(broker, topic, request, call.version) for topic in cluster.metadata]
     else:
-        create = request.allow_auto_topic_creation and cluster.config.auto_create_topics
-        topics = [
-            _find(broker, request, each.name, each.topic_id, create=create)
-            for each in request.topics or ()
-        ]
+        topics = [_find(broker, request, each, call.version) for each in request.topics or ()]
+    listener = call.connection.listener.name
     return MetadataResponse(
         brokers=tuple(
-            MetadataResponseBroker(
-                node_id, cluster.brokers[node_id].host, cluster.brokers[node_id].port
-            )
+            MetadataResponseBroker(node_id, *cluster.brokers[node_id].advertised[listener])
             for node_id in cluster.alive()
         ),
         cluster_id=cluster.metadata.cluster_id,
@@ -74,26 +83,32 @@ def metadata(broker: Broker, call: Call, request: MetadataRequest) -> Response:
 
 
 def _find(
-    broker: Broker, request: MetadataRequest, name: str | None, topic_id: Uuid, *, create: bool
+    broker: Broker, request: MetadataRequest, asked: MetadataRequestTopic, version: int
 ) -> MetadataResponseTopic:
     cluster = broker.cluster
-    if name is None:
+    name, topic_id = asked.name, asked.topic_id
+    if name is None or topic_id != Uuid.ZERO:
+        # The id wins: Java's clients send an empty name along with it.
         found = cluster.metadata.topic_with_id(topic_id)
         if found is None:
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-        return _describe(broker, found, request)
+        return _describe(broker, found, request, version)
     topic = cluster.metadata.topic(name)
-    if topic is None:
-        if why_bad_name(name):
-            return MetadataResponseTopic(ErrorCode.INVALID_TOPIC_EXCEPTION, name)
-        if not create or name == CLUSTER_METADATA:
-            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
-        topic = cluster.create_topic(name, cluster.config.num_partitions, {})
-    return _describe(broker, topic, request)
+    if topic is not None:
+        return _describe(broker, topic, request, version)
+    if why_bad_name(name):
+        return MetadataResponseTopic(ErrorCode.INVALID_TOPIC_EXCEPTION, name)
+    create = request.allow_auto_topic_creation and cluster.config.auto_create_topics
+    if create and name != CLUSTER_METADATA:
+        # As in Kafka, this answer does not contain the new topic yet: clients ask again.
+        cluster.auto_create_topic(name)
+    return MetadataResponseTopic(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, is_internal=name in INTERNAL_TOPICS
+    )
 
 
 def _describe(
-    broker: Broker, topic: TopicMetadata, request: MetadataRequest
+    broker: Broker, topic: TopicMetadata, request: MetadataRequest, version: int
 ) -> MetadataResponseTopic:
     alive = broker.cluster.alive()
     return MetadataResponseTopic(
@@ -101,17 +116,7 @@ def _describe(
         topic_id=topic.uuid,
         is_internal=topic.is_internal,
         partitions=tuple(
-            MetadataResponsePartition(
-                error_code=(
-                    ErrorCode.NONE if each.leader in alive else ErrorCode.LEADER_NOT_AVAILABLE
-                ),
-                partition_index=index,
-                leader_id=each.leader,
-                leader_epoch=each.leader_epoch,
-                replica_nodes=(each.preferred_leader,) if each.leader < 0 else (each.leader,),
-                isr_nodes=(each.leader,) if each.leader >= 0 else (),
-                offline_replicas=() if each.leader in alive else (each.preferred_leader,),
-            )
+            _describe_partition(index, each, alive, version)
             for index, each in enumerate(topic.partitions)
         ),
         topic_authorized_operations=(
@@ -120,24 +125,49 @@ def _describe(
     )
 
 
+def _describe_partition(
+    index: int, partition: PartitionMetadata, alive: Collection[int], version: int
+) -> MetadataResponsePartition:
+    replicas, isr = partition.replicas, partition.isr
+    error = ErrorCode.NONE if partition.leader in alive else ErrorCode.LEADER_NOT_AVAILABLE
+    if version < _ALL_REPLICAS_FROM:
+        replicas = [node for node in replicas if node in alive]
+        isr = [node for node in isr if node in alive]
+        if not error and (replicas, isr) != (partition.replicas, partition.isr):
+            error = ErrorCode.REPLICA_NOT_AVAILABLE
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=tuple(replicas),
+        isr_nodes=tuple(isr),
+        offline_replicas=tuple(node for node in partition.replicas if node not in alive),
+    )
+
+
 def describe_cluster(broker: Broker, call: Call, request: DescribeClusterRequest) -> Response:
-    """DescribeCluster 0-2."""
+    """DescribeCluster 0-2; from version 2 also brokers that are down, if the request wants them."""
     cluster = broker.cluster
+    alive = cluster.alive()
     if request.endpoint_type != 1:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             error_message="The request was sent to an endpoint of the wrong type.",
             endpoint_type=1,
         )
+    listener = call.connection.listener.name
     return DescribeClusterResponse(
         error_message=None,
         cluster_id=cluster.metadata.cluster_id,
         controller_id=cluster.controller_id,
         brokers=tuple(
             DescribeClusterBroker(
-                node_id, cluster.brokers[node_id].host, cluster.brokers[node_id].port
+                node_id,
+                *cluster.brokers[node_id].advertised[listener],
+                is_fenced=node_id not in alive,
             )
-            for node_id in cluster.alive()
+            for node_id in (cluster.registered if request.include_fenced_brokers else alive)
         ),
         cluster_authorized_operations=(
             ALL_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else _NOT_ASKED
@@ -145,10 +175,23 @@ def describe_cluster(broker: Broker, call: Call, request: DescribeClusterRequest
     )
 
 
+def unregister_broker(broker: Broker, call: Call, request: UnregisterBrokerRequest) -> Response:
+    """UnregisterBroker 0: also for a broker that runs, which then is out of the cluster until it restarts."""
+    cluster = broker.cluster
+    if request.broker_id not in cluster.registered:
+        return UnregisterBrokerResponse(
+            error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
+            error_message=f"Broker ID {request.broker_id} is not currently registered",
+        )
+    cluster.unregister_broker(request.broker_id)
+    # Kafka leaves the message empty, not null.
+    return UnregisterBrokerResponse(error_message="")
+
+
 def find_coordinator(broker: Broker, call: Call, request: FindCoordinatorRequest) -> Response:
     """FindCoordinator 0-6: one key, or from version 4 many (KIP-699), each with its own error."""
     keys = request.coordinator_keys if call.version >= _BATCHED_FROM else (request.key,)
-    found = [_coordinator(broker, key, request.key_type, call.version) for key in keys]
+    found = [_coordinator(broker, call, key, request.key_type) for key in keys]
     if call.version >= _BATCHED_FROM:
         return FindCoordinatorResponse(coordinators=tuple(found))
     (only,) = found
@@ -162,7 +205,7 @@ def find_coordinator(broker: Broker, call: Call, request: FindCoordinatorRequest
     )
 
 
-def _coordinator(broker: Broker, key: str, key_type: int, version: int) -> Coordinator:
+def _coordinator(broker: Broker, call: Call, key: str, key_type: int) -> Coordinator:
     cluster = broker.cluster
     if key_type == _GROUP:
         leader = cluster.offsets_partition(key).leader
@@ -170,10 +213,10 @@ def _coordinator(broker: Broker, key: str, key_type: int, version: int) -> Coord
         leader = cluster.transaction_coordinator(key)
     else:
         error = ErrorCode.INVALID_REQUEST
-        if key_type == _SHARE and version >= _SHARE_FROM:
+        if key_type == _SHARE and call.version >= _SHARE_FROM:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Coordinator(key, -1, "", -1, error, error.message)
     if leader not in cluster.alive():
         return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
-    node = cluster.brokers[leader]
-    return Coordinator(key, leader, node.host, node.port, ErrorCode.NONE, "")
+    host, port = cluster.brokers[leader].advertised[call.connection.listener.name]
+    return Coordinator(key, leader, host, port, ErrorCode.NONE, "")

@@ -1,162 +1,253 @@
-"""Settings: DescribeConfigs and IncrementalAlterConfigs, for what there is to set."""
+"""DescribeConfigs and ListConfigResources: settings of topics, brokers, groups and loggers."""
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.configs import (
-    AlterConfigsResource,
-    AlterConfigsResourceResponse,
+    ConfigResource,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
 )
 from coterie.protocol.schema import Response
-from coterie.security.secrets import Secret
-from coterie.server.metadata import TopicMetadata
-from coterie.server.topic_configs import TOPIC_DEFAULTS, effective_configs, why_bad_config
+from coterie.server.broker_settings import Refused, check_broker_id
+from coterie.server.cluster_settings import ALL_BROKERS, ResourceKind, Source, Synonym
+from coterie.server.group_settings import group_values
+from coterie.server.metadata import TopicMetadata, why_bad_name
+from coterie.server.server_loggers import logger_levels
+from coterie.server.settings_catalog import Setting, catalog
+from coterie.server.topic_configs import own_configs, topic_values
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
     from coterie.server.calls import Call
 
-__all__ = ["describe_configs", "incremental_alter_configs"]
+__all__ = ["describe_configs", "list_config_resources", "topic_entries"]
 
-_TOPIC, _BROKER = 2, 4
-_SOURCE_TOPIC, _SOURCE_STATIC, _SOURCE_DEFAULT = 1, 4, 5
-_SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3
-_LISTS: Final = frozenset({"cleanup.policy"})
+Entry = DescribeConfigsResourceResult
+
+#: Defaults of a client metrics subscription (KIP-714), which Kafka shows for any name.
+_CLIENT_METRICS: Final = (
+    ("interval.ms", "300000", 3, "Metrics push interval in milliseconds"),
+    ("match", "", 7, "Client match criteria"),
+    ("metrics", "", 7, "Telemetry metric name prefix list"),
+)
 
 
 def describe_configs(broker: Broker, call: Call, request: DescribeConfigsRequest) -> Response:
     """DescribeConfigs 1-4."""
     return DescribeConfigsResponse(
-        results=tuple(
-            _describe(broker, resource, synonyms=request.include_synonyms)
-            for resource in request.resources
-        )
+        results=tuple(_describe(broker, each, request) for each in request.resources)
     )
 
 
 def _describe(
-    broker: Broker, resource: DescribeConfigsResource, *, synonyms: bool
+    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
 ) -> DescribeConfigsResult:
-    error = ErrorCode.NONE
-    values: dict[str, tuple[str | None, int]] = {}
-    if resource.resource_type == _TOPIC:
-        topic = broker.cluster.metadata.topic(resource.resource_name)
-        if topic is None:
-            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        else:
-            values = {
-                name: (value, _SOURCE_TOPIC if name in topic.configs else _SOURCE_DEFAULT)
-                for name, value in effective_configs(topic).items()
-            }
-    elif resource.resource_type == _BROKER:
-        values = {name: (value, _SOURCE_STATIC) for name, value in _broker_configs(broker).items()}
-    else:
-        error = ErrorCode.INVALID_REQUEST
+    error, message = ErrorCode.NONE, ""
+    entries: Iterable[Entry] = ()
+    try:
+        entries = _entries(broker, resource)
+    except Refused as refused:
+        error, message = refused.error, str(refused)
     wanted = resource.configuration_keys
     return DescribeConfigsResult(
         error_code=error,
-        error_message=error.message if error else None,
+        error_message=message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=tuple(
-            DescribeConfigsResourceResult(
-                name=name,
-                value=value,
-                is_sensitive=value is None,
-                read_only=resource.resource_type == _BROKER,
-                config_source=source,
-                synonyms=(
-                    (DescribeConfigsSynonym(name, value, source),)
-                    if synonyms and source == _SOURCE_TOPIC
-                    else ()
-                ),
-                documentation=None,
-            )
-            for name, (value, source) in values.items()
-            if wanted is None or name in wanted
+            _as_asked(entry, request) for entry in entries if not wanted or entry.name in wanted
         ),
     )
 
 
-def _broker_configs(broker: Broker) -> dict[str, str | None]:
-    """What this broker runs with, under Kafka's names; a secret is None."""
-    values: dict[str, str | None] = dict.fromkeys(("node.id", "broker.id"), str(broker.node_id))
-    for settings in (broker.config, broker.config.group, broker.config.security):
-        for spec in dataclasses.fields(settings):
-            if name := spec.metadata.get("kafka"):
-                value = getattr(settings, spec.name)
-                text = str(getattr(value, "value", value))
-                text = text.lower() if isinstance(value, bool) else text
-                values[name] = None if isinstance(value, Secret) else text
-    return values
+def _as_asked(entry: Entry, request: DescribeConfigsRequest) -> Entry:
+    """The entry without synonyms and documentation, unless they are asked for."""
+    return Entry(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.config_source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=entry.synonyms if request.include_synonyms else (),
+        config_type=entry.config_type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
 
 
-def incremental_alter_configs(
-    broker: Broker, call: Call, request: IncrementalAlterConfigsRequest
-) -> Response:
-    """IncrementalAlterConfigs 0-1, for topics; a broker's settings are given at its start."""
-    responses = []
-    for resource in request.resources:
-        error, message = _alter(broker, resource, dry=request.validate_only)
-        responses.append(
-            AlterConfigsResourceResponse(
-                error_code=error,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
-    return IncrementalAlterConfigsResponse(responses=tuple(responses))
+def _entries(broker: Broker, resource: DescribeConfigsResource) -> Iterable[Entry]:
+    name = resource.resource_name
+    match resource.resource_type:
+        case ResourceKind.TOPIC:
+            return _of_topic(broker, name)
+        case ResourceKind.BROKER:
+            return list(_of_broker(broker, name))
+        case ResourceKind.GROUP:
+            if not name:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            return list(_of_group(broker, name))
+        case ResourceKind.BROKER_LOGGER:
+            return _of_loggers(broker, name)
+        case ResourceKind.CLIENT_METRICS:
+            return _of_client_metrics(name)
+        case _:
+            error = ErrorCode.INVALID_REQUEST
+            raise Refused(error, error.message)
 
 
-def _alter(
-    broker: Broker, resource: AlterConfigsResource, *, dry: bool
-) -> tuple[ErrorCode, str | None]:
-    if resource.resource_type != _TOPIC:
-        return ErrorCode.INVALID_REQUEST, "Only the settings of topics can be changed."
-    topic = broker.cluster.metadata.topic(resource.resource_name)
+# -- topics -------------------------------------------------------------------------------------------
+
+
+def _of_topic(broker: Broker, name: str) -> list[Entry]:
+    if why := why_bad_name(name):
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+    topic = broker.cluster.metadata.topic(name)
     if topic is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message
-    configs = dict(topic.configs)
-    for change in resource.configs:
-        message = _change(topic, configs, change.name, change.config_operation, change.value)
-        if message:
-            return ErrorCode.INVALID_CONFIG, message
-    bad = why_bad_config(configs)
-    if bad:
-        return ErrorCode.INVALID_CONFIG, bad
-    if not dry:
-        broker.cluster.change_topic_configs(topic, configs)
-    return ErrorCode.NONE, None
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    return list(topic_entries(broker, topic))
 
 
-def _change(
-    topic: TopicMetadata, configs: dict[str, str], name: str, operation: int, value: str | None
-) -> str | None:
-    """Apply one operation to a copy of the settings; why it cannot be, or None."""
-    if name not in TOPIC_DEFAULTS:
-        return f"Unknown topic config name: {name}"
-    if operation == _DELETE:
-        configs.pop(name, None)
-    elif operation == _SET:
-        configs[name] = value or ""
-    elif name not in _LISTS:
-        return f"Config value append is not allowed for config key: {name}"
-    else:
-        items = [each for each in effective_configs(topic)[name].split(",") if each]
-        given = (value or "").split(",")
-        kept = [each for each in items if operation == _APPEND or each not in given]
-        added = [each for each in given if operation == _APPEND and each not in items]
-        configs[name] = ",".join(kept + added)
-    return None
+def topic_entries(broker: Broker, topic: TopicMetadata) -> Iterator[Entry]:
+    """All settings of a topic."""
+    own = own_configs(topic)
+    known = catalog().topic
+    for name, value in topic_values(topic, broker.topic_defaults).items():
+        first = [Synonym(name, value, Source.TOPIC)] if name in own else []
+        names = known[name].synonyms
+        others = broker.cluster.settings.synonyms(names[0][0], broker.node_id) if names else []
+        yield _entry(name, value, known[name], first + others)
+
+
+def _entry(
+    name: str,
+    value: str | None,
+    known: Setting | None,
+    synonyms: list[Synonym],
+    *,
+    fixed: bool = False,
+) -> Entry:
+    """One setting; a value of a type that is not known may be a secret."""
+    secret = known is None or known.is_sensitive
+    return Entry(
+        name=name,
+        value=None if secret else value,
+        read_only=fixed,
+        config_source=synonyms[0].source if synonyms else Source.DEFAULT,
+        is_sensitive=secret,
+        synonyms=tuple(
+            DescribeConfigsSynonym(each.name, None if secret else each.value, each.source)
+            for each in synonyms
+        ),
+        config_type=0 if known is None else known.wire_type,
+        documentation=None if known is None else known.documentation,
+    )
+
+
+# -- brokers ------------------------------------------------------------------------------------------
+
+
+def _of_broker(broker: Broker, name: str) -> Iterator[Entry]:
+    settings = broker.cluster.settings
+    if name != ALL_BROKERS:
+        check_broker_id(name, broker.node_id, "{} or empty string, but received {}")
+    known = catalog()
+    names = settings.of(ResourceKind.BROKER, ALL_BROKERS)
+    if name == ALL_BROKERS:
+        for each, value in names.items():
+            synonym = [Synonym(each, value, Source.ALL_BROKERS)]
+            yield _entry(each, value, known.setting(each), synonym, fixed=False)
+        return
+    static = {**settings.static.static_values, **broker.own_settings()}
+    shown = [each for each, setting in known.broker.items() if not setting.internal]
+    shown += [each for each in static if each not in known.broker or known.broker[each].internal]
+    for each in dict.fromkeys([*shown, *names, *settings.of(ResourceKind.BROKER, name)]):
+        synonyms = settings.synonyms(each, broker.node_id)
+        own = broker.own_settings().get(each)
+        if own is not None and not any(s.source < Source.STATIC for s in synonyms):
+            synonyms = [Synonym(each, own, Source.STATIC)] + [
+                s for s in synonyms if s.source is Source.DEFAULT
+            ]
+        effective = synonyms[0].value if synonyms else None
+        mode = known.update_mode(each)
+        yield _entry(
+            each, effective, known.setting(each), synonyms, fixed=mode in {"read-only", ""}
+        )
+
+
+# -- groups, loggers, client metrics ------------------------------------------------------------------
+
+
+def _of_group(broker: Broker, name: str) -> Iterator[Entry]:
+    settings = broker.cluster.settings
+    own = settings.of(ResourceKind.GROUP, name)
+    for each, value in group_values(settings, name, broker.node_id).items():
+        known = catalog().group[each]
+        synonyms = [Synonym(each, value, Source.GROUP)] if each in own else []
+        if known.synonyms:
+            synonyms += settings.synonyms(known.synonyms[0][0], broker.node_id)
+        else:
+            synonyms.append(Synonym(each, known.default or "", Source.DEFAULT))
+        yield _entry(each, value, known, synonyms)
+
+
+def _of_loggers(broker: Broker, name: str) -> list[Entry]:
+    if not name:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    check_broker_id(name, broker.node_id, "{} but received {}")
+    return [
+        Entry(name=logger, value=level, config_source=Source.LOGGER, documentation=None)
+        for logger, level in logger_levels().items()
+    ]
+
+
+def _of_client_metrics(name: str) -> list[Entry]:
+    if not name:
+        text = "Client metrics subscription name must not be empty"
+        raise Refused(ErrorCode.INVALID_REQUEST, text)
+    return [
+        Entry(
+            name=each,
+            value=value,
+            config_source=Source.DEFAULT,
+            config_type=kind,
+            documentation=documentation,
+        )
+        for each, value, kind, documentation in _CLIENT_METRICS
+    ]
+
+
+def list_config_resources(
+    broker: Broker, call: Call, request: ListConfigResourcesRequest
+) -> Response:
+    """ListConfigResources 0-1; version 0 lists client metrics, of which there are none."""
+    cluster = broker.cluster
+    brokers = [str(node_id) for node_id in cluster.node_ids]
+    every: dict[int, list[str]] = {
+        ResourceKind.GROUP: cluster.settings.names(ResourceKind.GROUP),
+        ResourceKind.CLIENT_METRICS: [],
+        ResourceKind.BROKER_LOGGER: brokers,
+        ResourceKind.BROKER: brokers,
+        ResourceKind.TOPIC: [topic.name for topic in cluster.metadata],
+    }
+    wanted = request.resource_types
+    if call.version == 0:
+        wanted = (ResourceKind.CLIENT_METRICS,)
+    if any(kind not in every for kind in wanted):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=tuple(
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind, names in every.items()
+            if not wanted or kind in wanted
+            for name in names
+        )
+    )

@@ -41,7 +41,7 @@ from coterie.server.fetching import Fetch
 from coterie.server.leading import find_topic, led_partition, present_leaders
 from coterie.server.partition_state import state_of
 from coterie.server.partitions import Partition
-from coterie.server.producing import Appended, append_records
+from coterie.server.producing import Appended, add_to_transaction, append_records
 from coterie.server.rounds import when_all_end
 from coterie.storage.errors import OffsetOutOfRange, StorageError
 
@@ -52,9 +52,11 @@ if TYPE_CHECKING:
 __all__ = ["delete_records", "fetch", "list_offsets", "offset_for_leader_epoch", "produce"]
 
 _TOPIC_IDS_FROM: Final = 13  # Produce, KIP-516
+_ADDED_FROM: Final = 12  # Produce adds partitions to the transaction, KIP-890
 _LEADER_TOLD_FROM: Final = 10  # Produce, KIP-951
 _LEADER_EPOCH_FROM: Final = 4  # ListOffsets, KIP-320
-_ACKS: Final = (-1, 0, 1)
+_ALL: Final = -1
+_ACKS: Final = (_ALL, 0, 1)
 _READ_COMMITTED: Final = 1
 #: What ListOffsets can be asked for instead of a time, with the version that brought it.
 _LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL = -1, -2, -3, -4
@@ -81,6 +83,31 @@ class _Result(NamedTuple):
 
 def produce(broker: Broker, call: Call, request: ProduceRequest) -> Response | None:
     """Produce 3-13. The answer leaves when all that was appended is durable, for acks 1 as for -1."""
+    if request.transactional_id is not None and call.version >= _ADDED_FROM:
+        # A batch that is durable before its partition is in the transaction would never be ended. All
+        # requests of a producer wait for the same record, so their order stays.
+        batches = _led_batches(broker, call, request)
+        added = add_to_transaction(broker, request.transactional_id, batches)
+        when_all_end([added], lambda _failed: _produce(broker, call, request))
+    else:
+        _produce(broker, call, request)
+    return None
+
+
+def _led_batches(broker: Broker, call: Call, request: ProduceRequest) -> dict[Partition, bytes]:
+    """The records of a Produce request for partitions that this broker leads."""
+    batches: dict[Partition, bytes] = {}
+    by_id = call.version >= _TOPIC_IDS_FROM
+    for asked in request.topic_data:
+        topic = find_topic(broker, asked.name, asked.topic_id, by_id=by_id)
+        for given in asked.partition_data if not isinstance(topic, ErrorCode) else ():
+            partition = led_partition(broker, topic.name, given.index)
+            if not isinstance(partition, ErrorCode):
+                batches[partition] = given.records or b""
+    return batches
+
+
+def _produce(broker: Broker, call: Call, request: ProduceRequest) -> None:
     results = [
         _produce_to(broker, call, request, topic, each)
         for topic in request.topic_data
@@ -92,13 +119,12 @@ def produce(broker: Broker, call: Call, request: ProduceRequest) -> Response | N
             call.connection.close("Produce with acks 0 failed")
         else:
             call.no_answer()
-        return None
+        return
 
     def done(failed: set[CommitRound]) -> None:
-        call.answer(_produce_response(broker, request, results, failed))
+        call.answer(_produce_response(broker, call, request, results, failed))
 
     when_all_end([each.appended.round for each in results], done)
-    return None
 
 
 def _produce_to(
@@ -122,6 +148,9 @@ def _produce_to(
         if elsewhere is not None and call.version >= _LEADER_TOLD_FROM:
             leader = LeaderIdAndEpoch(elsewhere.leader, elsewhere.leader_epoch)
         return _Result(asked, index, Appended(partition), leader=leader)
+    if request.acks == _ALL and not _enough_in_sync(broker, partition):
+        refused = Appended(ErrorCode.NOT_ENOUGH_REPLICAS)
+        return _Result(asked, index, refused, partition.log.log_start_offset)
     appended = append_records(
         broker,
         partition,
@@ -129,12 +158,24 @@ def _produce_to(
         version=call.version,
         transactional_id=request.transactional_id,
     )
-    start = -1 if appended.error else partition.log.log_start_offset
+    # Kafka returns the log start offset with this error, too.
+    known = appended.error in (ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    start = partition.log.log_start_offset if known else -1
     return _Result(asked, index, appended, start)
 
 
+def _enough_in_sync(broker: Broker, partition: Partition) -> bool:
+    """Whether the ISR has min.insync.replicas members, or all replicas if there are fewer."""
+    needed = broker.cluster.leadership.min_insync_replicas(partition.topic)
+    return len(partition.metadata.isr) >= min(needed, len(partition.metadata.replicas))
+
+
 def _produce_response(
-    broker: Broker, request: ProduceRequest, results: list[_Result], failed: set[CommitRound]
+    broker: Broker,
+    call: Call,
+    request: ProduceRequest,
+    results: list[_Result],
+    failed: set[CommitRound],
 ) -> ProduceResponse:
     by_topic: dict[int, list[PartitionProduceResponse]] = {}
     for each in results:
@@ -158,7 +199,9 @@ def _produce_response(
             TopicProduceResponse(each.name, each.topic_id, tuple(by_topic.get(id(each), ())))
             for each in request.topic_data
         ),
-        node_endpoints=tuple(NodeEndpoint(*node) for node in present_leaders(broker, leaders)),
+        node_endpoints=tuple(
+            NodeEndpoint(*node) for node in present_leaders(broker, call, leaders)
+        ),
     )
 
 

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from coterie.coordinator.outcome import Outcome
 from coterie.error_codes import ErrorCode
 from coterie.protocol.codec import encode_element, encode_with_elements
-from coterie.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from coterie.protocol.messages.consumer_groups import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from coterie.protocol.messages.groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -67,6 +70,11 @@ OneGroupRequest = (
 def about_one_group(broker: Broker, call: Call, request: OneGroupRequest) -> Response | None:
     """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetDelete, TxnOffsetCommit,
     ConsumerGroupHeartbeat."""
+    if (
+        isinstance(request, ConsumerGroupHeartbeatRequest)
+        and broker.cluster.features.level("group.version") == 0
+    ):
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     return broker.groups.handle(call, request.group_id)
 
 

@@ -1,7 +1,4 @@
-"""Manual placement: which brokers a request wants for the replicas of new partitions, checked as Kafka does.
-
-Only the first of them that is alive counts in the end: a partition has one copy, and that one leads.
-"""
+"""Manual placement: the brokers that a request wants for the replicas of partitions, checked as in Kafka."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from coterie.error_codes import ErrorCode
 
-__all__ = ["BadPlacement", "check_placement", "placed_partitions"]
+__all__ = ["BadPlacement", "Replicas", "check_placement", "check_replicas", "placed_partitions"]
 
 #: The replicas of a partition, by broker id; the first is to lead.
 Replicas = Sequence[int]
@@ -36,13 +33,18 @@ def placed_partitions(assignments: Iterable[tuple[int, Replicas]]) -> list[Repli
 
 
 def check_placement(
-    placed: Iterable[Replicas], first: int, registered: Collection[int], alive: Collection[int]
-) -> list[int]:
-    """The leaders of new partitions that begin with number `first` (validateManualPartitionAssignment)."""
-    leaders: list[int] = []
-    factor: int | None = None
+    placed: Sequence[Replicas],
+    first: int,
+    registered: Collection[int],
+    alive: Collection[int],
+    factor: int | None = None,
+) -> Sequence[Replicas]:
+    """The replicas of new partitions that begin with number `first`, unless Kafka would refuse them.
+
+    Without a factor, all partitions must have as many replicas as the first one.
+    """
     for partition, replicas in enumerate(placed, first):
-        _check_replicas(replicas, registered)
+        check_replicas(replicas, registered)
         if factor is not None and len(replicas) != factor:
             raise BadPlacement(
                 f"The manual partition assignment includes a partition with {len(replicas)} "
@@ -50,17 +52,16 @@ def check_placement(
                 f"{factor} replica(s)."
             )
         factor = len(replicas)
-        leader = next((each for each in replicas if each in alive), None)
-        if leader is None:
+        if not set(replicas) & set(alive):
             raise BadPlacement(
                 "All brokers specified in the manual partition assignment for partition "
                 f"{partition} are fenced or in controlled shutdown."
             )
-        leaders.append(leader)
-    return leaders
+    return placed
 
 
-def _check_replicas(replicas: Replicas, registered: Collection[int]) -> None:
+def check_replicas(replicas: Replicas, registered: Collection[int]) -> None:
+    """Raise BadPlacement if a partition cannot have these replicas."""
     if not replicas:
         raise BadPlacement("The manual partition assignment includes an empty replica list.")
     seen: set[int] = set()

@@ -18,6 +18,7 @@ from coterie.protocol.messages.session import (
     SupportedFeatureKey,
 )
 from coterie.protocol.schema import Response
+from coterie.server.features import FEATURES
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
@@ -28,8 +29,8 @@ __all__ = ["api_versions", "sasl_authenticate", "sasl_handshake"]
 #: Software names and versions that a client may tell (KIP-511).
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
-#: Features by name, with the levels that Kafka 4.3 finalizes and that hold here too.
-_FEATURES: Final = {"group.version": (0, 1), "metadata.version": (7, 30)}
+#: Older clients refuse the whole answer if a supported feature begins at 0 (KAFKA-17011).
+_ZERO_FROM: Final = 4
 
 
 def api_versions(broker: Broker, call: Call, request: ApiVersionsRequest) -> Response:
@@ -44,11 +45,14 @@ def api_versions(broker: Broker, call: Call, request: ApiVersionsRequest) -> Res
             ApiVersion(api, row.lowest, row.highest) for api, row in sorted(broker.served.items())
         ),
         supported_features=tuple(
-            SupportedFeatureKey(name, low, high) for name, (low, high) in _FEATURES.items()
+            SupportedFeatureKey(name, each.lowest, each.highest)
+            for name, each in FEATURES.items()
+            if each.highest > 0 and (each.lowest > 0 or call.version >= _ZERO_FROM)
         ),
-        finalized_features_epoch=0,
+        finalized_features_epoch=broker.cluster.features.epoch,
         finalized_features=tuple(
-            FinalizedFeatureKey(name, high, high) for name, (_, high) in _FEATURES.items()
+            FinalizedFeatureKey(name, level, level)
+            for name, level in broker.cluster.features.finalized.items()
         ),
     )
 

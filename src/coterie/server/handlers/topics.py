@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from coterie.error_codes import ErrorCode
@@ -24,15 +24,19 @@ from coterie.protocol.messages.topics import (
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
 )
 from coterie.protocol.schema import Response
 from coterie.protocol.types import Uuid
 from coterie.server.handlers.cluster import ALL_TOPIC_OPERATIONS
-from coterie.server.handlers.placement import BadPlacement, check_placement, placed_partitions
+from coterie.server.handlers.configs import topic_entries
+from coterie.server.handlers.placement import (
+    BadPlacement,
+    Replicas,
+    check_placement,
+    placed_partitions,
+)
 from coterie.server.metadata import CLUSTER_METADATA, TopicMetadata, why_bad_name
-from coterie.server.topic_configs import effective_configs, why_bad_config
+from coterie.server.topic_configs import why_bad_config
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
@@ -43,11 +47,9 @@ __all__ = [
     "create_topics",
     "delete_topics",
     "describe_topic_partitions",
-    "list_partition_reassignments",
 ]
 
 _TWICE: Final = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-_DEFAULT_CONFIG, _DYNAMIC_TOPIC_CONFIG = 5, 1
 
 
 def create_topics(broker: Broker, call: Call, request: CreateTopicsRequest) -> Response:
@@ -57,23 +59,26 @@ def create_topics(broker: Broker, call: Call, request: CreateTopicsRequest) -> R
     for wanted in request.topics:
         if wanted.name in twice:
             continue
-        leaders = None
+        placement = None
         error, message = _why_not_create(broker, wanted)
         if error is ErrorCode.NONE and wanted.assignments:
             try:
-                leaders = _wanted_leaders(broker, wanted)
+                placement = _wanted_placement(broker, wanted)
             except BadPlacement as bad:
                 error, message = bad.code, str(bad)
         if error is not ErrorCode.NONE:
             results.append(_failed(wanted.name, error, message))
             continue
         partitions = _partition_count(broker, wanted)
+        factor = len(placement[0]) if placement else _replication_factor(broker, wanted)
         configs = {each.name: each.value or "" for each in wanted.configs}
         if request.validate_only:
             topic = TopicMetadata(wanted.name, bytes(16), [], configs)
         else:
-            topic = broker.cluster.create_topic(wanted.name, partitions, configs, leaders)
-        results.append(_created(topic, partitions))
+            topic = broker.cluster.create_topic(
+                wanted.name, partitions, configs, replication_factor=factor, placement=placement
+            )
+        results.append(_created(broker, topic, partitions, factor))
     return CreateTopicsResponse(topics=tuple(results))
 
 
@@ -85,17 +90,23 @@ def _failed(name: str, error: ErrorCode, message: str) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error, error_message=message)
 
 
-def _wanted_leaders(broker: Broker, wanted: CreatableTopic) -> list[int]:
+def _wanted_placement(broker: Broker, wanted: CreatableTopic) -> Sequence[Replicas]:
     cluster = broker.cluster
     wishes = ((each.partition_index, each.broker_ids) for each in wanted.assignments)
     placed = placed_partitions(wishes)
-    return check_placement(placed, 0, cluster.node_ids, cluster.alive())
+    return check_placement(placed, 0, cluster.registered, cluster.alive())
 
 
 def _partition_count(broker: Broker, wanted: CreatableTopic) -> int:
     if wanted.assignments:
         return len(wanted.assignments)
     return broker.config.num_partitions if wanted.num_partitions == -1 else wanted.num_partitions
+
+
+def _replication_factor(broker: Broker, wanted: CreatableTopic) -> int:
+    if wanted.replication_factor != -1:
+        return wanted.replication_factor
+    return broker.cluster.replication_factor(wanted.name)
 
 
 def _why_not_named(broker: Broker, name: str) -> tuple[ErrorCode, str] | None:
@@ -126,40 +137,46 @@ def _why_not_create(broker: Broker, wanted: CreatableTopic) -> tuple[ErrorCode, 
             ErrorCode.INVALID_PARTITIONS,
             "Number of partitions was set to an invalid non-positive value.",
         )
-    bad_factor = _why_bad_replication(wanted.replication_factor, len(broker.cluster.alive()))
+    factor = 1 if wanted.assignments else _replication_factor(broker, wanted)
+    bad_factor = _why_bad_replication(factor, len(broker.cluster.registered))
     if bad_factor:
         return ErrorCode.INVALID_REPLICATION_FACTOR, bad_factor
-    bad_config = why_bad_config({each.name: each.value or "" for each in wanted.configs})
+    bad_config = why_bad_config({each.name: each.value for each in wanted.configs})
     return (ErrorCode.INVALID_CONFIG, bad_config) if bad_config else (ErrorCode.NONE, "")
 
 
-def _why_bad_replication(replicas: int, alive: int) -> str | None:
-    """A factor that a Kafka of this many brokers would refuse; there is one copy all the same."""
-    if replicas > alive:
+def _why_bad_replication(replicas: int, registered: int) -> str | None:
+    """Why a topic cannot have so many replicas, or None. Brokers that are down count."""
+    if replicas > registered:
         return (
             f"Unable to replicate the partition {replicas} time(s): The target replication factor of "
-            f"{replicas} cannot be reached because only {alive} broker(s) are registered "
+            f"{replicas} cannot be reached because only {registered} broker(s) are registered "
             "or some brokers have all their log directories cordoned."
         )
-    if replicas < -1 or replicas == 0:
+    if replicas < 1:
         return "Replication factor must be larger than 0, or -1 to use the default value."
     return None
 
 
-def _created(topic: TopicMetadata, partitions: int) -> CreatableTopicResult:
+def _created(
+    broker: Broker, topic: TopicMetadata, partitions: int, factor: int
+) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic.uuid,
         error_message=None,
         num_partitions=partitions,
-        replication_factor=1,
+        replication_factor=factor,
         configs=tuple(
             CreatableTopicConfigs(
-                name=name,
-                value=value,
-                config_source=_DYNAMIC_TOPIC_CONFIG if name in topic.configs else _DEFAULT_CONFIG,
+                name=entry.name,
+                # As it was given: CreateTopics does not parse what it returns.
+                value=topic.configs.get(entry.name, entry.value),
+                read_only=entry.read_only,
+                config_source=entry.config_source,
+                is_sensitive=entry.is_sensitive,
             )
-            for name, value in effective_configs(topic).items()
+            for entry in topic_entries(broker, topic)
         ),
     )
 
@@ -211,7 +228,7 @@ def _grow(
             f"The topic {wanted.name} currently has {has} partition(s); {wanted.count} would not be "
             "an increase."
         )
-    leaders = None
+    placement = None
     if wanted.assignments is not None:
         if len(wanted.assignments) != wanted.count - has:
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, (
@@ -220,11 +237,13 @@ def _grow(
             )
         placed = [each.broker_ids for each in wanted.assignments]
         try:
-            leaders = check_placement(placed, has, cluster.node_ids, cluster.alive())
+            placement = check_placement(
+                placed, has, cluster.registered, cluster.alive(), topic.replication_factor
+            )
         except BadPlacement as bad:
             return bad.code, str(bad)
     if not only_check:
-        cluster.create_partitions(topic, wanted.count, leaders)
+        cluster.create_partitions(topic, wanted.count, placement)
     return ErrorCode.NONE, None
 
 
@@ -252,26 +271,18 @@ def _described(
         topic_id=topic.uuid,
         is_internal=topic.is_internal,
         partitions=tuple(
+            # Kafka returns no error for a partition without a leader here, unlike in Metadata.
             DescribeTopicPartitionsResponsePartition(
-                error_code=ErrorCode.NONE
-                if each.leader in alive
-                else ErrorCode.LEADER_NOT_AVAILABLE,
                 partition_index=index,
                 leader_id=each.leader,
                 leader_epoch=each.leader_epoch,
-                replica_nodes=(each.leader,) if each.leader >= 0 else (each.preferred_leader,),
-                isr_nodes=(each.leader,) if each.leader >= 0 else (),
-                eligible_leader_replicas=(),
-                last_known_elr=(),
+                replica_nodes=tuple(each.replicas),
+                isr_nodes=tuple(each.isr),
+                eligible_leader_replicas=tuple(each.elr),
+                last_known_elr=tuple(each.last_known_elr),
+                offline_replicas=tuple(node for node in each.replicas if node not in alive),
             )
             for index, each in enumerate(topic.partitions)
         ),
         topic_authorized_operations=ALL_TOPIC_OPERATIONS,
     )
-
-
-def list_partition_reassignments(
-    broker: Broker, call: Call, request: ListPartitionReassignmentsRequest
-) -> Response:
-    """ListPartitionReassignments 0: there is only one replica, so none is ever under way."""
-    return ListPartitionReassignmentsResponse(error_message=None)

@@ -6,8 +6,9 @@ What they do is in coterie.server.transaction_coordinator.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
+from coterie.coordinator.consumer.subscriptions import whole_match
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -35,6 +36,9 @@ from coterie.protocol.messages.transactions import (
     TopicResponse,
     TransactionState,
     TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
 )
 from coterie.protocol.schema import Response
 from coterie.server.committer import CommitRound
@@ -44,7 +48,7 @@ from coterie.server.metadata import CONSUMER_OFFSETS
 from coterie.server.partition_state import state_of
 from coterie.server.rounds import when_all_end
 from coterie.server.transaction_coordinator import Step
-from coterie.server.transaction_states import State, Transaction, by_topic
+from coterie.server.transaction_states import EPOCH_BUMP_FROM, State, Transaction, by_topic
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
@@ -65,6 +69,8 @@ __all__ = [
 _FENCED_FROM: Final = 2
 _FENCED_FROM_IN_INIT: Final = 4
 _BATCHED_FROM: Final = 4  # AddPartitionsToTxn, KIP-890
+_EPOCH_BUMPED_FROM: Final = 5  # EndTxn, KIP-890
+_OFFSETS_ADDED_FROM: Final = 5  # TxnOffsetCommit, KIP-890
 _ABORTABLE_FROM: Final = 4  # TxnOffsetCommit, TRANSACTION_ABORTABLE (KIP-890)
 #: Answers of the coordinator that a group coordinator gives as something to retry (KIP-890).
 _TRY_AGAIN: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR})
@@ -211,38 +217,89 @@ def add_offsets_to_txn(
 def txn_offset_commit(
     broker: Broker, call: Call, request: TxnOffsetCommitRequest
 ) -> Response | None:
-    """TxnOffsetCommit 0-5. Offsets in a transaction that does not know of them would be pending for
-    ever, so the transaction coordinator is asked first (KIP-890)."""
-    offsets = broker.cluster.offsets_partition(request.group_id)
-    error = broker.cluster.transactions.verify(
-        request.transactional_id,
-        request.producer_id,
-        request.producer_epoch,
-        (CONSUMER_OFFSETS, offsets.index),
+    """TxnOffsetCommit 0-5. Offsets in a transaction that does not have their partition would stay pending
+    for ever: up to version 4 it must have been added, from version 5 on it is added here (KIP-890)."""
+    offsets = (CONSUMER_OFFSETS, broker.cluster.offsets_partition(request.group_id).index)
+    coordinator = broker.cluster.transactions
+    producer = (request.transactional_id, request.producer_id, request.producer_epoch)
+    if call.version >= _OFFSETS_ADDED_FROM:
+        step = coordinator.add_partitions(*producer, [offsets], client_version=EPOCH_BUMP_FROM)
+    else:
+        step = Step(coordinator.verify(*producer, offsets))
+
+    def added(failed: set[CommitRound]) -> None:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE if failed else step.error
+        response: Response | None
+        if error is ErrorCode.NONE:
+            response = about_one_group(broker, call, request)
+        else:
+            response = _refused_offsets(broker, request, _of_group_coordinator(error, call))
+        if response is not None:
+            call.answer(response)
+
+    when_all_end([step.round], added)
+    return None
+
+
+def _refused_offsets(
+    broker: Broker, request: TxnOffsetCommitRequest, error: ErrorCode
+) -> TxnOffsetCommitResponse:
+    """The error for every partition that exists; Kafka sorts out the others before."""
+
+    def code(topic: str, index: int) -> ErrorCode:
+        missing = broker.cluster.partition(topic, index) is None
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if missing else error
+
+    return TxnOffsetCommitResponse(
+        topics=tuple(
+            TxnOffsetCommitResponseTopic(
+                topic.name,
+                tuple(
+                    TxnOffsetCommitResponsePartition(
+                        each.partition_index, code(topic.name, each.partition_index)
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
     )
+
+
+def _of_group_coordinator(error: ErrorCode, call: Call) -> ErrorCode:
+    """An error of the transaction coordinator as the group coordinator returns it."""
     if error in _TRY_AGAIN:
-        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    elif error is ErrorCode.PRODUCER_FENCED:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
-    elif error is ErrorCode.INVALID_TXN_STATE and call.version >= _ABORTABLE_FROM:
-        error = ErrorCode.TRANSACTION_ABORTABLE
-    if error is not ErrorCode.NONE:
-        return cast("Response", broker.refuse(call, error))
-    return about_one_group(broker, call, request)
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.INVALID_TXN_STATE and call.version >= _ABORTABLE_FROM:
+        return ErrorCode.TRANSACTION_ABORTABLE
+    return error
 
 
 def end_txn(broker: Broker, call: Call, request: EndTxnRequest) -> Response | None:
-    """EndTxn 0-5. Version 5 keeps the producer's epoch: transaction.version 2 is not offered."""
+    """EndTxn 0-5. Version 5 raises the epoch and returns it (KIP-890)."""
     if not _coordinates(broker, request.transactional_id):
         return EndTxnResponse(error_code=ErrorCode.NOT_COORDINATOR)
+    bumps = call.version >= _EPOCH_BUMPED_FROM
+
+    def done(step: Step) -> None:
+        if step.error:
+            error = _old_name(step.error, call.version, _FENCED_FROM)
+            call.answer(EndTxnResponse(error_code=error))
+        elif bumps:
+            ended = (step.producer_id, step.producer_epoch)
+            call.answer(EndTxnResponse(producer_id=ended[0], producer_epoch=ended[1]))
+        else:
+            call.answer(EndTxnResponse())
+
     broker.cluster.transactions.end(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
         commit=request.committed,
-        done=lambda error: call.answer(
-            EndTxnResponse(error_code=_old_name(error, call.version, _FENCED_FROM))
-        ),
+        client_version=EPOCH_BUMP_FROM if bumps else 0,
+        done=done,
     )
     return None
 
@@ -281,12 +338,19 @@ def _describe(broker: Broker, transactional_id: str) -> TransactionState:
 
 
 def list_transactions(broker: Broker, call: Call, request: ListTransactionsRequest) -> Response:
-    """ListTransactions 0-1: those that this broker coordinates and the filters let through."""
+    """ListTransactions 0-2: those that this broker coordinates and the filters let through."""
     now = broker.clock.now_ms()
+    matches: Callable[[str], object] | None = bool
+    if request.transactional_id_pattern:
+        matches = whole_match(request.transactional_id_pattern)
+    if matches is None:
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     found = [
         each
         for each in broker.cluster.transactions
-        if _coordinates(broker, each.transactional_id) and _passes(each, request, now)
+        if _coordinates(broker, each.transactional_id)
+        and matches(each.transactional_id)
+        and _passes(each, request, now)
     ]
     return ListTransactionsResponse(
         unknown_state_filters=tuple(each for each in request.state_filters if each not in _TITLES),
