@@ -88,7 +88,7 @@ class Transcript(NamedTuple):
         if "--all-groups" in self.argv:
             # Of several groups that may not be looked up, any can be the first.
             said = Said(said.exit, *(_DENIED.sub("one", each) for each in said[1:]))
-        if self.argv[-2:] == ("--timeout", "1"):
+        if self.argv[-2:] in {("--timeout", "1"), ("--timeout", "-1")}:
             said = Said(said.exit, *(_HOW_FAR.sub("", each) for each in said[1:]))
         return Said(said.exit, self._stdout(said.stdout), self._stderr(said.stderr))
 
@@ -111,7 +111,7 @@ class Transcript(NamedTuple):
 
 
 _DENIED: Final = re.compile(r"(?<=CoordinatorKey\(idValue=')[^']*")
-#: How far Kafka's client comes in a millisecond depends on how warm it is.
+#: How far Kafka's client comes before such a short timeout depends on how warm its JVM is.
 _HOW_FAR: Final = re.compile(r"(?<=TimeoutException: ).*|^Caused by: .*\n", re.MULTILINE)
 _JAVA_ONLY: Final = re.compile(
     r"\t|com\.fasterxml\.| at \[Source"  # stack traces, and those of the CSV reader
