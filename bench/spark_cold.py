@@ -19,7 +19,7 @@ from typing import Any, Final
 from bench.commit_log import write_disk
 from bench.harness import Measurement, Round, must_equal
 from coterie.simulation import simulate
-from coterie.spark.pipeline.startup import prepare
+from coterie.spark.quickstart.startup import prepare
 
 __all__ = ["measurements"]
 
@@ -43,7 +43,7 @@ seen = {{"python": time.time() - begin}}
 """
 _OURS: Final = f"""{_HEAD}
 from coterie.spark.pipeline.progress import Progress
-from coterie.spark.pipeline.session import Starting, pipeline_session
+from coterie.spark.quickstart.session import Starting, pipeline_session
 with pipeline_session(Progress(quiet=True), Starting(master="local[2]")) as spark:
     told(spark)
 """

@@ -29,8 +29,8 @@ from coterie.datasets.commits import commits
 from coterie.datasets.log import LogQuery, LogRange, packed, read_log
 from coterie.datasets.schemas import pruned
 from coterie.protocol.records.columns import BatchColumns, RecordColumns, read_columns
+from coterie.spark.quickstart.worker import acknowledge, settle
 from coterie.spark.session import session
-from coterie.spark.worker import acknowledge, settle
 
 __all__ = ["FIVE", "TWELVE", "main"]
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from coterie.cli.vectors import check_vector, read_vectors
 from coterie.error_codes import ErrorCode
 from coterie.protocol.api import ApiKey
-from coterie.protocol.check import check_vector, read_vectors
 from coterie.protocol.group_records import record_types
 from tests.kit.golden import VECTORS, load_json
 from tests.kit.last_words import LAST_WORDS

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from coterie.simulation import simulate
 from coterie.spark.pipeline import settings
-from coterie.spark.pipeline.session import remember_classes
+from coterie.spark.quickstart.session import remember_classes
 from coterie.spark.session import PUSHDOWN, REDACTION, SETTINGS
 from tests.spark import preloaded, quick_start
 from tests.spark.engines import Standalone

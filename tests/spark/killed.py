@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from coterie.spark.pipeline.startup import prepare
 from coterie.spark.pipeline.store import TableStore
+from coterie.spark.quickstart.startup import prepare
 from tests.spark import quick_start
 from tests.spark.engines import environment
 

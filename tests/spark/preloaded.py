@@ -19,5 +19,5 @@ if __name__ == "__main__":
     for name in _IMPORTED:
         importlib.import_module(name)
     gc.freeze()
-    # Under its own name: coterie.spark.worker looks for it.
+    # Under its own name: coterie.spark.quickstart.worker looks for it.
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)

@@ -21,7 +21,7 @@ from typing import Any
 import pyspark
 from pyspark.sql import SparkSession
 
-from coterie.spark.pipeline.startup import home_of_links, stamp
+from coterie.spark.quickstart.startup import home_of_links, stamp
 from tests.kit.kafka_jars import find_java, locked
 
 __all__ = ["LAUNCHER", "archive", "java_options", "leave_archive", "recording", "variables"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from coterie.cli import vectors
 from coterie.errors import CoterieError, ProtocolError
-from coterie.protocol import check as vectors
 from coterie.protocol.api import ApiKey
 from coterie.protocol.catalog import find_api, find_message
 from coterie.protocol.codec import decode_prefix

@@ -7,7 +7,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coterie.client.results import TopicPartition
-from coterie.protocol.batch_places import find_places
+from coterie.protocol.records.places import find_places
 
 if TYPE_CHECKING:
     from coterie.protocol.messages.data import AbortedTransaction

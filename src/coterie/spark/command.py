@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from coterie.errors import CoterieError, InvalidArgument
-from coterie.spark.pipeline.master import check_master, check_memory
+from coterie.spark.quickstart.master import check_master, check_memory
 
 if TYPE_CHECKING:
     from coterie.spark.pipeline.steps import Steps

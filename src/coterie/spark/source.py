@@ -23,8 +23,8 @@ from coterie.errors import InvalidArgument, PartialAnswer
 from coterie.spark.errors import told_in_one_line
 from coterie.spark.filters import push
 from coterie.spark.options import SourceOptions
+from coterie.spark.quickstart.worker import acknowledge, settle
 from coterie.spark.streaming import CoterieStreamReader, exact
-from coterie.spark.worker import acknowledge, settle
 
 if TYPE_CHECKING:
     from coterie.datasets.live import LiveTask

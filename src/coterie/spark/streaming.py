@@ -23,7 +23,7 @@ from coterie.datasets.log import LogSlice, cut, packed, read_log
 from coterie.errors import CoterieError
 from coterie.spark.errors import told_in_one_line
 from coterie.spark.options import SourceOptions
-from coterie.spark.worker import acknowledge, settle
+from coterie.spark.quickstart.worker import acknowledge, settle
 
 __all__ = ["CoterieStreamReader", "exact"]
 

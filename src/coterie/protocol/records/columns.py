@@ -16,7 +16,6 @@ import msgspec
 
 from coterie import compiled
 from coterie.errors import RecordBatchError
-from coterie.protocol.batch_places import find_places
 from coterie.protocol.records.batch import (
     BATCH_OVERHEAD,
     COMPRESSION_CODEC_MASK,
@@ -33,6 +32,7 @@ from coterie.protocol.records.compression import (
     CompressionType,
     decompress,
 )
+from coterie.protocol.records.places import find_places
 from coterie.protocol.records.record import MIN_RECORD_SIZE, check_records_count
 from coterie.protocol.records.varint import read_varint
 

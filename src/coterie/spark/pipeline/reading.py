@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from coterie.datasets.log import LogQuery, LogRange, LogSlice, LogSource, packed, read_datasets
 from coterie.datasets.schemas import schema
 from coterie.errors import CoterieError
-from coterie.spark.worker import acknowledge
+from coterie.spark.quickstart.worker import acknowledge
 
 __all__ = ["BESIDE", "read_commits"]
 

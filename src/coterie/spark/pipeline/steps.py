@@ -21,10 +21,10 @@ from coterie.spark.pipeline.end_offsets import import_end_offsets
 from coterie.spark.pipeline.origin import ClusterOrigin, SegmentOrigin
 from coterie.spark.pipeline.output import printable
 from coterie.spark.pipeline.progress import Progress
-from coterie.spark.pipeline.session import Starting, pipeline_session
 from coterie.spark.pipeline.settings import raw_rows
 from coterie.spark.pipeline.snapshot import snapshot
 from coterie.spark.pipeline.store import TableStore
+from coterie.spark.quickstart.session import Starting, pipeline_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,7 @@ Two things are made once into the user's cache. An archive of loaded classes (Ap
 the first run at its end and mapped by those after it. And a Spark home of links without its `python`
 directory, whose zip has no compiled code: workers then import pyspark from site-packages, in a third of the
 time. Both are named after the JDK, the jars and the class path; where anything is odd, Spark starts as it
-always did. Called by coterie.spark.pipeline.session.
+always did. Called by coterie.spark.quickstart.session.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from coterie.errors import CoterieError
-from coterie.spark.pipeline import launch
-from coterie.spark.pipeline.launch import Launch
-from coterie.spark.pipeline.startup import QuickStart
+from coterie.spark.quickstart import launch
+from coterie.spark.quickstart.launch import Launch
+from coterie.spark.quickstart.startup import QuickStart
 
 #: Becomes the JVM, as Spark's script does, and notes that it was asked.
 SCRIPT = """#!/bin/sh

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coterie.errors import CoterieError
-from coterie.spark.pipeline.ending import end_of, end_with_any_thread, hushed, stop
-from coterie.spark.pipeline.failures import explained, last_words
-from coterie.spark.pipeline.launch import Launch
-from coterie.spark.pipeline.master import must_answer
 from coterie.spark.pipeline.progress import Progress
-from coterie.spark.pipeline.startup import QuickStart, cache_directory, prepare
+from coterie.spark.quickstart.ending import end_of, end_with_any_thread, hushed, stop
+from coterie.spark.quickstart.failures import explained, last_words
+from coterie.spark.quickstart.launch import Launch
+from coterie.spark.quickstart.master import must_answer
+from coterie.spark.quickstart.startup import QuickStart, cache_directory, prepare
 from coterie.spark.session import SETTINGS, check_versions
 
 if TYPE_CHECKING:

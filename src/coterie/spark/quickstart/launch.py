@@ -3,7 +3,7 @@
 `bin/spark-submit` starts a JVM only to find out how to start the other one. What it found out is read from
 the process it became, kept beside the archive of classes, and used again as long as nothing that could change
 it has changed: jars, JDK, settings, Spark's variables and its configuration files. The program that asked
-goes on meanwhile: `Launch.gateway` is where it waits. Called by coterie.spark.pipeline.session.
+goes on meanwhile: `Launch.gateway` is where it waits. Called by coterie.spark.quickstart.session.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from coterie.errors import CoterieError
-from coterie.spark.pipeline.startup import QuickStart, stamp
+from coterie.spark.quickstart.startup import QuickStart, stamp
 
 __all__ = ["Launch"]
 

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from coterie.errors import CoterieError, InvalidArgument
 from coterie.spark.command import command
-from coterie.spark.pipeline import master
-from coterie.spark.pipeline.master import check_master, check_memory, must_answer
+from coterie.spark.quickstart import master
+from coterie.spark.quickstart.master import check_master, check_memory, must_answer
 from tests.kit.ports import free_port
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
-from coterie.spark.pipeline import ending
-from coterie.spark.pipeline.ending import end_of
+from coterie.spark.quickstart import ending
+from coterie.spark.quickstart.ending import end_of
 
 #: As Spark writes it before it ends the JVM.
 FATAL = """\

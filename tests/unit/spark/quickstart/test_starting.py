@@ -11,9 +11,10 @@ import pytest
 
 from coterie.errors import CoterieError
 from coterie.simulation import simulate
-from coterie.spark.pipeline import origin, session
-from coterie.spark.pipeline.startup import prepare
+from coterie.spark.pipeline import origin
 from coterie.spark.pipeline.steps import Steps
+from coterie.spark.quickstart import session
+from coterie.spark.quickstart.startup import prepare
 from tests.kit.ports import free_port
 
 ONE_COMPILER = "-XX:TieredStopAtLevel=1"

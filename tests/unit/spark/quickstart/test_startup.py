@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from coterie.spark.pipeline.startup import QuickStart, home_of_links, prepare
+from coterie.spark.quickstart.startup import QuickStart, home_of_links, prepare
 
 ARCHIVE = b"\xf0\x0b\xab\xa8" + bytes(2_000_000)
 
@@ -30,7 +30,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JAVA_HOME", str(home))
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    monkeypatch.setattr("coterie.spark.pipeline.startup._spark_home", lambda: spark)
+    monkeypatch.setattr("coterie.spark.quickstart.startup._spark_home", lambda: spark)
     return home
 
 

@@ -1,6 +1,6 @@
 """How Spark's JVM ends: in order, or of an error, which is then told instead of what follows from it.
 
-Called by coterie.spark.pipeline.session, for a JVM that we have started ourselves.
+Called by coterie.spark.quickstart.session, for a JVM that we have started ourselves.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from coterie.spark.pipeline.failures import last_words
+from coterie.spark.quickstart.failures import last_words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

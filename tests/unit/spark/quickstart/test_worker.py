@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from coterie.datasets.schemas import pruned
-from coterie.spark import worker
 from coterie.spark.options import SourceOptions
+from coterie.spark.quickstart import worker
+from coterie.spark.quickstart.worker import acknowledge, settle
 from coterie.spark.source import CoterieReader
 from coterie.spark.streaming import CoterieStreamReader
-from coterie.spark.worker import acknowledge, settle
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Runs files of protocol vectors through both directions: `python -m coterie.protocol.check FILE...`.
+"""Runs files of protocol vectors through both directions: `python -m coterie.cli.vectors FILE...`.
 
 A vector is one line of JSON: bytes that Apache Kafka wrote, and Kafka's own JSON for them. It passes
 when our decoding gives that JSON and our encoding gives those bytes.
@@ -130,7 +130,7 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     out = sys.stdout
     if not arguments:
-        sys.stderr.write("usage: python -m coterie.protocol.check FILE.jsonl ...\n")
+        sys.stderr.write("usage: python -m coterie.cli.vectors FILE.jsonl ...\n")
         return 2
     passed = failed = 0
     try:
