@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from coterie.client.admin import AdminClient
-from coterie.client.fetched import FetchedRecords
 from coterie.client.probing import OFFSETS_TOPIC, partition_of
+from coterie.client.record_batches import FetchedRecords
 from coterie.client.results import TopicPartition
 from coterie.errors import CoterieError, TopicAuthorizationFailed, UnknownTopicOrPartition
 from coterie.protocol.group_records import decode_record

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from coterie.client.admin import AdminClient
-from coterie.client.fetched import FetchedRecords
 from coterie.client.network import Node
+from coterie.client.record_batches import FetchedRecords
 from coterie.client.reset import PlannedOffset, ResetPlan, To
 from coterie.client.results import (
     BrokerFailure,

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from coterie.client.connection import RequestLog, RequestNote
 from coterie.client.coordinators import Controller, Coordinators, Leaders
-from coterie.client.listings import Listings
+from coterie.client.listing_cache import ListingCache
 from coterie.client.network import Deadline, Network, Node
 from coterie.client.results import Result
 from coterie.client.routing import Ask, Routed
@@ -55,7 +55,7 @@ class ClientBase:
         self._on_request = on_request
         self._network = Network(self.settings, self._note)
         self._coordinators = Coordinators(self._network)
-        self._listings = Listings()
+        self._listings = ListingCache()
         self._leaders = Leaders(self._network)
         self._controller = Controller(self._network)
         #: Those that nobody has closed; they end with the client.

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from coterie.client.admin import AdminClient
-from coterie.client.fetched import FetchedRecords
 from coterie.client.network import Node
+from coterie.client.record_batches import FetchedRecords
 from coterie.client.reset import ResetPlan, To
 from coterie.client.results import (
     Done,

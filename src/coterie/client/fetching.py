@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
+from coterie.client.committed_offsets import by_topic
 from coterie.client.coordinators import Leaders
-from coterie.client.fetched import Budget, FetchedRecords, cut
 from coterie.client.network import PATIENCE_SECONDS, Deadline, Network, Node
-from coterie.client.offsets import by_topic
+from coterie.client.record_batches import Budget, FetchedRecords, cut
 from coterie.client.results import LogOffset, Result, TopicPartition
 from coterie.client.routing import moved_away
 from coterie.error_codes import ErrorCode

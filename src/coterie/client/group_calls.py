@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from coterie.client.base import ClientBase
-from coterie.client.listing import Listing
+from coterie.client.lister import Lister
 from coterie.client.network import Deadline, Node
 from coterie.client.results import Done, GroupDescription, GroupListing, Result
 from coterie.client.routing import Failure, Routed
@@ -76,7 +76,7 @@ class GroupCalls(ClientBase):
         self, deadline: Deadline, states: tuple[str, ...], types: tuple[str, ...]
     ) -> Result[str, GroupListing]:
         request = ListGroupsRequest(states, types)
-        listing = Listing(self._network, self._coordinators, self._listings, deadline, request)
+        listing = Lister(self._network, self._coordinators, self._listings, deadline, request)
         return await listing.run()
 
     async def _list_and_filter(
@@ -136,7 +136,7 @@ class GroupCalls(ClientBase):
     async def _describe(
         self, groups: list[str], deadline: Deadline, *, operations: bool
     ) -> Result[str, GroupDescription]:
-        from coterie.client.describing import Describer  # noqa: PLC0415 - a list does not pay for it
+        from coterie.client.describer import Describer  # noqa: PLC0415 - a list does not pay for it
 
         describer = Describer(self._network, self._coordinators, deadline, operations=operations)
         return await self._per_coordinator(groups, deadline, describer.ask)

@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from coterie.client.coordinators import Leaders
-from coterie.client.fetched import FetchedRecords
 from coterie.client.fetching import Fetching, FetchPlan
 from coterie.client.logs import LogReader
 from coterie.client.network import Deadline, Network
 from coterie.client.probing import OFFSETS_TOPIC, partition_of
+from coterie.client.record_batches import FetchedRecords
 from coterie.client.results import GroupDescription, LogOffset, Member, Result, TopicPartition
 from coterie.client.routing import Routed
 from coterie.client.topic_calls import EARLIEST, LATEST

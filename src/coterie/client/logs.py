@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from coterie.client.committed_offsets import by_topic
 from coterie.client.network import Deadline, Network, Node
-from coterie.client.offsets import by_topic
 from coterie.client.results import LogOffset, TopicPartition
 from coterie.client.routing import Failure
 from coterie.protocol.messages.data import (

@@ -33,7 +33,7 @@ from coterie.errors import (
 from coterie.protocol.group_state import GroupState, GroupType
 
 if TYPE_CHECKING:
-    from coterie.client.offsets import OffsetChanges, OffsetReader
+    from coterie.client.committed_offsets import OffsetChanges, OffsetReader
 
 __all__ = ["OffsetCalls"]
 
@@ -184,12 +184,12 @@ class OffsetCalls(GroupCalls, TopicCalls):
         return (await self._per_coordinator(groups, deadline, ask)).of(GroupChange)
 
     def _reader(self, deadline: Deadline, *, stable: bool = False) -> OffsetReader:
-        from coterie.client.offsets import OffsetReader  # noqa: PLC0415 - a list does not pay for it
+        from coterie.client.committed_offsets import OffsetReader  # noqa: PLC0415 - a list does not pay for it
 
         return OffsetReader(self._network, deadline, stable=stable)
 
     def _changes(self, deadline: Deadline) -> OffsetChanges:
-        from coterie.client.offsets import OffsetChanges  # noqa: PLC0415 - a list does not pay for it
+        from coterie.client.committed_offsets import OffsetChanges  # noqa: PLC0415 - a list does not pay for it
 
         return OffsetChanges(self._network, deadline)
 

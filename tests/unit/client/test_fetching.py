@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient as ConfluentAdmin
 
 from coterie.client import AdminClient, FetchedRecords, TopicPartition
 from coterie.client.connection import RequestNote
-from coterie.client.fetched import Budget, cut
 from coterie.client.fetching import Fetching
+from coterie.client.record_batches import Budget, cut
 from coterie.errors import (
     BrokerUnreachable,
     CoterieError,

@@ -7,9 +7,9 @@ import sys
 
 #: Messages of APIs that a list does not send, and libraries that only some calls need.
 LATE = {
-    "coterie.client.describing",
+    "coterie.client.describer",
     "coterie.client.fetching",
-    "coterie.client.offsets",
+    "coterie.client.committed_offsets",
     "coterie.protocol.messages.consumer_groups",
     "coterie.protocol.messages.data",
     "coterie.protocol.messages.membership",

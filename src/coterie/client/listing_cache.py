@@ -16,7 +16,7 @@ from coterie.protocol.group_state import GroupState, GroupType
 from coterie.protocol.messages.groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from coterie.protocol.repeated_list import blocks_of, recent
 
-__all__ = ["Listings"]
+__all__ = ["ListingCache"]
 
 
 class _Block(NamedTuple):
@@ -34,7 +34,7 @@ class _Known(NamedTuple):
     listings: dict[str, GroupListing]
 
 
-class Listings:
+class ListingCache:
     """What the last lists of each broker were turned into, by what was asked for."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Listing: every broker asked for its own groups, until all of them have answered or the time is up.
+"""Lister: every broker asked for its own groups, until all of them have answered or the time is up.
 
 A list is whole if every broker has answered, every partition of the offsets topic has a leader, and the
 leaders and their epochs are the same as before: the groups of a partition that moves may be in nobody's
@@ -15,7 +15,7 @@ from collections.abc import Collection
 from typing import Final
 
 from coterie.client.coordinators import Coordinators, LeaderAndEpoch
-from coterie.client.listings import Listings
+from coterie.client.listing_cache import ListingCache
 from coterie.client.network import PATIENCE_SECONDS, Deadline, Network, Node, end_task
 from coterie.client.probing import OFFSETS_TOPIC, hosted
 from coterie.client.results import BrokerFailure, GroupListing, Result
@@ -30,7 +30,7 @@ from coterie.errors import (
 from coterie.protocol.api import ApiKey
 from coterie.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 
-__all__ = ["Listing"]
+__all__ = ["Lister"]
 
 _STATES_FROM: Final = 4  # KIP-518
 _TYPES_FROM: Final = 5  # KIP-848
@@ -39,14 +39,14 @@ _TYPES_FROM: Final = 5  # KIP-848
 _TURNS_TO_SEND: Final = 3
 
 
-class Listing:
+class Lister:
     """One call of list_groups."""
 
     def __init__(
         self,
         network: Network,
         coordinators: Coordinators,
-        listings: Listings,
+        listings: ListingCache,
         deadline: Deadline,
         request: ListGroupsRequest,
     ) -> None:

@@ -7,7 +7,6 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coterie.client.results import TopicPartition
-from coterie.protocol.records.places import find_places
 
 if TYPE_CHECKING:
     from coterie.protocol.messages.data import AbortedTransaction
@@ -114,6 +113,8 @@ def _whole(records: Buffer, position: int, end: int) -> Cut | None:
 
     None if it is not so, or if anything is odd.
     """
+    from coterie.protocol.records.places import find_places  # noqa: PLC0415 - records load much
+
     places = find_places(records)
     if not places:
         return None
