@@ -35,8 +35,8 @@ from coterie.security.acls import (
 from coterie.security.authorizer import Authorizer
 from coterie.security.scram import ScramClient, ScramMechanism
 from coterie.security.secrets import Secret
-from coterie.server.access import ACCESS
-from coterie.server.guard import Guard
+from coterie.server.security.access import ACCESS
+from coterie.server.security.guard import Guard
 from coterie.testing.certificates import Authority
 from tests.kit.wire_client import WireClient
 

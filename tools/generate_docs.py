@@ -16,14 +16,15 @@ from coterie.coordinator.config import GroupConfig
 from coterie.coordinator.consumer.states import GROUP_STATES, MEMBER_STATES
 from coterie.coordinator.states import ACTIONS, diagram
 from coterie.security.secrets import Secret
-from coterie.server import group_settings, topic_configs
-from coterie.server.access_rules import Access
-from coterie.server.config import ServerConfig
 from coterie.server.dispatch import served_apis
-from coterie.server.listener_config import ListenerConfig
-from coterie.server.security_config import SecurityConfig
-from coterie.server.settings_catalog import Setting, catalog
-from coterie.server.topic_configs import acting_settings
+from coterie.server.security.access_rules import Access
+from coterie.server.settings import groups as group_settings
+from coterie.server.settings import topics as topic_configs
+from coterie.server.settings.catalog import Setting, catalog
+from coterie.server.settings.config import ServerConfig
+from coterie.server.settings.listeners import ListenerConfig
+from coterie.server.settings.security import SecurityConfig
+from coterie.server.settings.topics import acting_settings
 from coterie.testing.request_counts import requests
 
 ROOT = Path(__file__).parent.parent

@@ -1,4 +1,4 @@
-"""Writes src/coterie/server/kafka_settings.json: the settings of Apache Kafka 4.3.0, read from its jars.
+"""Writes server/settings/kafka_settings.json: the settings of Apache Kafka 4.3.0, read from its jars.
 
 Run it with the directory of the jars: `python tools/generate_kafka_settings.py DIRECTORY`.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = ROOT / "tools" / "kafka_settings" / "KafkaSettings.java"
-TARGET = ROOT / "src" / "coterie" / "server" / "kafka_settings.json"
+TARGET = ROOT / "src" / "coterie" / "server" / "settings" / "kafka_settings.json"
 
 
 def facts(jars: Path) -> str:

@@ -40,7 +40,7 @@ from coterie.security.plain import PlainClient
 from coterie.security.scram import ScramClient, ScramMechanism
 from coterie.security.secrets import Secret
 from coterie.security.tls import Store, TlsSettings, client_context
-from coterie.server.connection import Connection
+from coterie.server.connections.connection import Connection
 from coterie.testing import EmbeddedCluster
 from coterie.testing.certificates import Authority
 from tests.compat.java import JavaTools

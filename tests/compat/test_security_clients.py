@@ -19,7 +19,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from coterie.cli.kafka_acls import command as kafka_acls
 from coterie.client import AdminClient
 from coterie.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
-from coterie.server.authentication import SaslGate
+from coterie.server.connections.authentication import SaslGate
 from coterie.testing import EmbeddedCluster
 from tests.compat.clients.base import until
 from tests.compat.clients.confluent import _quiet

@@ -34,9 +34,9 @@ from coterie.protocol.metadata_records import decode_metadata_record, encode_met
 from coterie.protocol.records import decode_batches
 from coterie.protocol.types import Uuid
 from coterie.protocol.versioned import Undecoded
-from coterie.server.cluster_log import ClusterLog
-from coterie.server.security import ClusterSecurity
-from coterie.server.security_config import SecurityConfig
+from coterie.server.metadata.cluster_log import ClusterLog
+from coterie.server.security.cluster_security import ClusterSecurity
+from coterie.server.settings.security import SecurityConfig
 from coterie.testing import EmbeddedCluster
 from tests.compat.consumer_conversations import beat
 from tests.compat.secure import (

@@ -138,7 +138,7 @@ def test_kafka_reads_our_users_and_acls(tmp_path: Path, monkeypatch: pytest.Monk
             for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
                 admin.alter_users(remove=["may"], mechanism=mechanism).unwrap()
     shutil.copytree(root, copy)
-    monkeypatch.setattr("coterie.server.cluster_log._MOST_OBSOLETE", 0)
+    monkeypatch.setattr("coterie.server.metadata.cluster_log._MOST_OBSOLETE", 0)
     with EmbeddedCluster(data_dir=copy):
         pass
     files = [segments(each, "__cluster_metadata")[0] for each in (root, copy)]

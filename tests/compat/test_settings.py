@@ -16,7 +16,7 @@ from coterie.protocol.messages.configs import (
     DescribeConfigsResponse,
 )
 from coterie.protocol.schema import Response
-from coterie.server.settings_catalog import catalog
+from coterie.server.settings.catalog import catalog
 from coterie.testing import EmbeddedCluster
 from tests.compat import test_groups_over_a_socket as setting
 from tests.compat.settings_conversations import settings_questions

@@ -36,7 +36,7 @@ from coterie.security.scram import ScramClient, ScramMechanism
 from coterie.security.secrets import Secret
 from coterie.server.cluster import Cluster
 from coterie.server.dispatch import HANDLERS
-from coterie.server.security_config import SecurityConfig
+from coterie.server.settings.security import SecurityConfig
 from coterie.testing import EmbeddedCluster
 from coterie.testing.certificates import Authority
 from tests.kit.golden import vectors

@@ -25,7 +25,7 @@ from coterie.protocol.messages.offsets import (
     OffsetFetchResponse,
 )
 from coterie.server.cluster import Cluster
-from coterie.server.config import ServerConfig
+from coterie.server.settings.config import ServerConfig
 from coterie.storage.errors import StorageBroken
 from coterie.storage.files import File
 from tests.kit.fault_fs import FaultFS

@@ -23,13 +23,13 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from coterie.coordinator import CoordinatorShard
-from coterie.server.authentication import _State
 from coterie.server.broker import Broker
 from coterie.server.cluster import Cluster
-from coterie.server.connection import Connection
-from coterie.server.group_service import GroupService, HostedShard, replay_batch
-from coterie.server.listeners import Listener
-from coterie.server.slots import Slot, Slots
+from coterie.server.connections.authentication import _State
+from coterie.server.connections.connection import Connection
+from coterie.server.connections.listeners import Listener
+from coterie.server.connections.slots import Slot, Slots
+from coterie.server.groups.service import GroupService, HostedShard, replay_batch
 from coterie.storage.files import OsFileSystem
 from tests.kit.broken_promises import BROKEN, BrokenPromises
 from tests.kit.coordinator_watch import COORDINATORS, CoordinatorWatch

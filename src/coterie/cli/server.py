@@ -19,7 +19,7 @@ from coterie.cli.directories import state_directory
 from coterie.cli.server_users import read_users, secure
 from coterie.errors import CoterieError
 from coterie.server.cluster import Cluster
-from coterie.server.config import ServerConfig
+from coterie.server.settings.config import ServerConfig
 from coterie.storage.data_directory import repair as repair_directory
 
 __all__ = ["command"]

@@ -18,13 +18,13 @@ from coterie.protocol.codec import encode
 from coterie.protocol.frames import frame
 from coterie.protocol.messages.headers import RequestHeader, ResponseHeader
 from coterie.protocol.messages.session import ApiVersion, ApiVersionsResponse
-from coterie.server.calls import Answer, Call
-from coterie.server.connection import Connection
-from coterie.server.faults import Fault, Faults
-from coterie.server.group_service import GroupService
-from coterie.server.guard import admit
-from coterie.server.refusals import refusal
-from coterie.server.topic_configs import topic_defaults
+from coterie.server.connections.connection import Connection
+from coterie.server.groups.service import GroupService
+from coterie.server.requests.calls import Answer, Call
+from coterie.server.requests.faults import Fault, Faults
+from coterie.server.requests.refusals import refusal
+from coterie.server.security.guard import admit
+from coterie.server.settings.topics import topic_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping

@@ -1,7 +1,7 @@
 """The cluster: its brokers, who is alive, who leads what, and the topics they share.
 
 All of it runs in one event loop. A partition's log is in one place and is not copied; its replicas, its ISR
-and its leader change as in Kafka, only without delay (coterie.server.leadership, ADR 0006).
+and its leader change as in Kafka, only without delay (coterie.server.partitions.leadership, ADR 0006).
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from coterie.protocol.types import Uuid
 from coterie.security.acls import AclBinding
 from coterie.security.secrets import Secret
 from coterie.server.broker import Broker
-from coterie.server.client_quotas import ClientQuotas
 from coterie.server.clock import Clock, SystemClock
-from coterie.server.cluster_log import ClusterLog
-from coterie.server.cluster_settings import ClusterSettings
-from coterie.server.committer import Committer
-from coterie.server.config import ServerConfig
+from coterie.server.connections.listeners import Listeners
 from coterie.server.dispatch import served_apis
-from coterie.server.features import ClusterFeatures
-from coterie.server.housekeeping import keep_house
-from coterie.server.leadership import Leadership
-from coterie.server.listeners import Listeners
-from coterie.server.metadata import (
+from coterie.server.metadata.client_quotas import ClientQuotas
+from coterie.server.metadata.cluster_log import ClusterLog
+from coterie.server.metadata.features import ClusterFeatures
+from coterie.server.metadata.replicas import Election, place_replicas
+from coterie.server.metadata.topics import (
     CONSUMER_OFFSETS,
     TRANSACTION_STATE,
     ClusterMetadata,
     PartitionMetadata,
     TopicMetadata,
 )
-from coterie.server.partitions import Partition
-from coterie.server.replicas import Election, place_replicas
-from coterie.server.security import ClusterSecurity
-from coterie.server.security_files import load_invention_key, take_over_security_file
-from coterie.server.topic_configs import acting_settings, log_config, topic_defaults
-from coterie.server.transaction_coordinator import TransactionCoordinator
+from coterie.server.partitions.committer import Committer
+from coterie.server.partitions.housekeeping import keep_house
+from coterie.server.partitions.leadership import Leadership
+from coterie.server.partitions.partition import Partition
+from coterie.server.security.cluster_security import ClusterSecurity
+from coterie.server.security.files import load_invention_key, take_over_security_file
+from coterie.server.settings.cluster import ClusterSettings
+from coterie.server.settings.config import ServerConfig
+from coterie.server.settings.topics import acting_settings, log_config, topic_defaults
+from coterie.server.transactions.coordinator import TransactionCoordinator
 from coterie.storage.config import Durability, LogConfig
 from coterie.storage.data_directory import DataDirectory
 from coterie.storage.errors import StorageError

@@ -11,8 +11,6 @@ from typing import Final
 from coterie.errors import CoterieError
 from coterie.protocol.api import ApiKey
 from coterie.protocol.catalog import find_api
-from coterie.server.access import ACCESS
-from coterie.server.calls import Answer, Handler
 from coterie.server.handlers import (
     acls,
     alter_configs,
@@ -31,6 +29,8 @@ from coterie.server.handlers import (
     transactions,
     users,
 )
+from coterie.server.requests.calls import Answer, Handler
+from coterie.server.security.access import ACCESS
 
 __all__ = ["HANDLERS", "served_apis"]
 

@@ -18,9 +18,9 @@ from coterie.protocol.catalog import find_api
 from coterie.security.acls import AclBinding
 from coterie.security.secrets import Secret
 from coterie.server.cluster import Cluster
-from coterie.server.config import ServerConfig
-from coterie.server.faults import Fault
-from coterie.server.security_config import STANDARD_AUTHORIZER
+from coterie.server.requests.faults import Fault
+from coterie.server.settings.config import ServerConfig
+from coterie.server.settings.security import STANDARD_AUTHORIZER
 from coterie.testing.scenes import Scenes
 
 __all__ = ["AsyncEmbeddedCluster", "EmbeddedCluster"]

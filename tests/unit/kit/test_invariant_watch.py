@@ -34,8 +34,8 @@ from coterie.protocol.messages.membership import (
     SyncGroupResponse,
 )
 from coterie.server.clock import SystemClock
-from coterie.server.config import ServerConfig
-from coterie.server.housekeeping import keep_house
+from coterie.server.partitions.housekeeping import keep_house
+from coterie.server.settings.config import ServerConfig
 from coterie.testing import AsyncEmbeddedCluster
 from coterie.testing.scenes import Member
 from tests.kit.broken_promises import BrokenPromises

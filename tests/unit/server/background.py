@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 from coterie.coordinator.config import GroupConfig
 from coterie.server.cluster import Cluster
-from coterie.server.config import ServerConfig
+from coterie.server.settings.config import ServerConfig
 from coterie.storage.config import Durability
 
 __all__ = ["BackgroundCluster"]

@@ -29,11 +29,11 @@ from coterie.protocol.types import Uuid
 from coterie.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
 from coterie.security.scram import ScramCredential, ScramMechanism
 from coterie.server.clock import SystemClock
-from coterie.server.cluster_log import ClusterLog
-from coterie.server.security import ClusterSecurity
-from coterie.server.security_config import SecurityConfig
-from coterie.server.security_files import load_invention_key, take_over_security_file
-from coterie.server.security_records import UserKey
+from coterie.server.metadata.cluster_log import ClusterLog
+from coterie.server.security.cluster_security import ClusterSecurity
+from coterie.server.security.files import load_invention_key, take_over_security_file
+from coterie.server.security.records import UserKey
+from coterie.server.settings.security import SecurityConfig
 from coterie.storage import (
     DataDirectory,
     Durability,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coterie.protocol.records import RecordBatch, encode_plain_batch
-from coterie.server.committer import CommitRound, Committer
+from coterie.server.partitions.committer import CommitRound, Committer
 from coterie.storage.config import Durability
 from coterie.storage.data_directory import DataDirectory
 from coterie.storage.errors import StorageBroken, StorageError

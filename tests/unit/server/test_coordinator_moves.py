@@ -21,7 +21,7 @@ from coterie.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
 )
-from coterie.server.config import ServerConfig
+from coterie.server.settings.config import ServerConfig
 from coterie.storage.data_directory import DataDirectory, Round
 from coterie.storage.errors import StorageFull
 from tests.kit.wire_client import WireClient

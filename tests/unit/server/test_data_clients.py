@@ -13,7 +13,7 @@ import kafka
 import pytest
 
 from coterie.coordinator.config import GroupConfig
-from coterie.server.config import ServerConfig
+from coterie.server.settings.config import ServerConfig
 from tests.unit.server.background import BackgroundCluster
 
 # aiokafka and kafka-python may leave a socket open on a busy machine.

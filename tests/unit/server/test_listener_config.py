@@ -6,9 +6,9 @@ import pytest
 
 from coterie.addresses import address_text, java_address, parse_address
 from coterie.errors import CoterieError
-from coterie.server.config import ServerConfig
-from coterie.server.listener_config import SecurityProtocol
-from coterie.server.listeners import Listeners
+from coterie.server.connections.listeners import Listeners
+from coterie.server.settings.config import ServerConfig
+from coterie.server.settings.listeners import SecurityProtocol
 
 
 def addresses(**settings: str) -> list[list[tuple[str, str]]]:

@@ -10,7 +10,7 @@ from coterie.protocol.api import ApiKey
 from coterie.protocol.codec import decode, encode
 from coterie.protocol.kafka_json import from_json, to_json
 from coterie.server.dispatch import served_apis
-from coterie.server.refusals import refusal
+from coterie.server.requests.refusals import refusal
 from tests.kit.golden import vectors
 
 

@@ -34,7 +34,7 @@ from coterie.protocol.messages.topics import (
 )
 from coterie.protocol.types import Uuid
 from coterie.server.cluster import Cluster
-from coterie.server.replicas import place_replicas
+from coterie.server.metadata.replicas import place_replicas
 from coterie.testing import EmbeddedCluster
 from tests.kit.wire_client import WireClient
 from tests.unit.server.talk import batch_of, produce

@@ -41,8 +41,8 @@ from coterie.protocol.messages.groups import (
 from coterie.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
 from coterie.security.plain import PlainClient
 from coterie.security.secrets import Secret
-from coterie.server.access import ACCESS
 from coterie.server.dispatch import HANDLERS
+from coterie.server.security.access import ACCESS
 from coterie.testing import EmbeddedCluster
 from tests.kit.acl_calls import CALLS, Call
 from tests.kit.acl_matrix import (

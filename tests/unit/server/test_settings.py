@@ -21,10 +21,10 @@ from coterie.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from coterie.server.config import ConfigError, ServerConfig
-from coterie.server.metadata import TopicMetadata
-from coterie.server.settings_catalog import catalog
-from coterie.server.topic_configs import log_config
+from coterie.server.metadata.topics import TopicMetadata
+from coterie.server.settings.catalog import catalog
+from coterie.server.settings.config import ConfigError, ServerConfig
+from coterie.server.settings.topics import log_config
 from coterie.testing import EmbeddedCluster
 from tests.kit.wire_client import WireClient
 from tests.unit.server.background import BackgroundCluster

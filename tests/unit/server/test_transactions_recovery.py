@@ -11,8 +11,8 @@ from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.transactions import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from coterie.protocol.types import Uuid
 from coterie.server.cluster import Cluster
-from coterie.server.transaction_coordinator import TransactionCoordinator
-from coterie.server.transaction_states import Transaction
+from coterie.server.transactions.coordinator import TransactionCoordinator
+from coterie.server.transactions.states import Transaction
 from tests.kit.wire_client import WireClient
 from tests.unit.server.background import BackgroundCluster
 from tests.unit.server.talk import (

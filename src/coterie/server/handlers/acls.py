@@ -21,11 +21,11 @@ from coterie.protocol.messages.acls import (
 )
 from coterie.protocol.schema import Response
 from coterie.security.acls import AclBinding
-from coterie.server.acl_messages import binding_of, filter_of
+from coterie.server.security.acl_messages import binding_of, filter_of
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
+    from coterie.server.requests.calls import Call
 
 __all__ = ["create_acls", "delete_acls", "describe_acls"]
 

@@ -18,17 +18,17 @@ from coterie.protocol.messages.configs import (
     LegacyAlterConfigsResource,
 )
 from coterie.protocol.schema import Response
-from coterie.server.broker_settings import Refused, check_broker_id, check_broker_settings
-from coterie.server.cluster_settings import ResourceKind
-from coterie.server.group_settings import why_bad_group_config
-from coterie.server.metadata import why_bad_name
-from coterie.server.server_loggers import LEVELS, logger_levels, set_level
-from coterie.server.settings_catalog import Setting, catalog
-from coterie.server.topic_configs import why_bad_config
+from coterie.server.metadata.topics import why_bad_name
+from coterie.server.settings.brokers import Refused, check_broker_id, check_broker_settings
+from coterie.server.settings.catalog import Setting, catalog
+from coterie.server.settings.cluster import ResourceKind
+from coterie.server.settings.groups import why_bad_group_config
+from coterie.server.settings.loggers import LEVELS, logger_levels, set_level
+from coterie.server.settings.topics import why_bad_config
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
+    from coterie.server.requests.calls import Call
 
 __all__ = ["alter_configs", "incremental_alter_configs"]
 

@@ -27,7 +27,7 @@ from coterie.protocol.messages.controller import (
 from coterie.protocol.schema import Response
 from coterie.protocol.types import Uuid
 from coterie.security.acls import ResourceType, operation_bits
-from coterie.server.metadata import (
+from coterie.server.metadata.topics import (
     CLUSTER_METADATA,
     INTERNAL_TOPICS,
     PartitionMetadata,
@@ -37,7 +37,7 @@ from coterie.server.metadata import (
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
+    from coterie.server.requests.calls import Call
 
 __all__ = [
     "ALL_CLUSTER_OPERATIONS",

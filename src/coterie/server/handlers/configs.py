@@ -18,17 +18,17 @@ from coterie.protocol.messages.configs import (
     ListConfigResourcesResponse,
 )
 from coterie.protocol.schema import Response
-from coterie.server.broker_settings import Refused, check_broker_id
-from coterie.server.cluster_settings import ALL_BROKERS, ResourceKind, Source, Synonym
-from coterie.server.group_settings import group_values
-from coterie.server.metadata import TopicMetadata, why_bad_name
-from coterie.server.server_loggers import logger_levels
-from coterie.server.settings_catalog import Setting, catalog
-from coterie.server.topic_configs import own_configs, topic_values
+from coterie.server.metadata.topics import TopicMetadata, why_bad_name
+from coterie.server.settings.brokers import Refused, check_broker_id
+from coterie.server.settings.catalog import Setting, catalog
+from coterie.server.settings.cluster import ALL_BROKERS, ResourceKind, Source, Synonym
+from coterie.server.settings.groups import group_values
+from coterie.server.settings.loggers import logger_levels
+from coterie.server.settings.topics import own_configs, topic_values
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
+    from coterie.server.requests.calls import Call
 
 __all__ = ["describe_configs", "list_config_resources", "topic_entries"]
 

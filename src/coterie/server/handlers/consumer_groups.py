@@ -16,11 +16,11 @@ from coterie.protocol.messages.consumer_groups import (
 )
 from coterie.protocol.schema import Response
 from coterie.security.acls import ResourceType, operation_bits
-from coterie.server.group_service import HostedShard
+from coterie.server.groups.service import HostedShard
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
+    from coterie.server.requests.calls import Call
 
 __all__ = ["consumer_group_describe"]
 

@@ -21,12 +21,12 @@ from coterie.protocol.messages.controller import (
     UpdateFeaturesResponse,
 )
 from coterie.protocol.schema import Response
-from coterie.server.features import FeatureChange
-from coterie.server.metadata import CLUSTER_METADATA
+from coterie.server.metadata.features import FeatureChange
+from coterie.server.metadata.topics import CLUSTER_METADATA
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
+    from coterie.server.requests.calls import Call
 
 __all__ = ["describe_quorum", "update_features"]
 

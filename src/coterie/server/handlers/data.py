@@ -36,18 +36,18 @@ from coterie.protocol.messages.topics import (
     DeleteRecordsTopicResult,
 )
 from coterie.protocol.schema import Response
-from coterie.server.committer import CommitRound
-from coterie.server.fetching import Fetch
-from coterie.server.leading import find_topic, led_partition, present_leaders
-from coterie.server.partition_state import state_of
-from coterie.server.partitions import Partition
-from coterie.server.producing import Appended, add_to_transaction, append_records
-from coterie.server.rounds import when_all_end
+from coterie.server.data.fetching import Fetch
+from coterie.server.data.leading import find_topic, led_partition, present_leaders
+from coterie.server.data.producing import Appended, add_to_transaction, append_records
+from coterie.server.partitions.committer import CommitRound
+from coterie.server.partitions.partition import Partition
+from coterie.server.partitions.rounds import when_all_end
+from coterie.server.partitions.state import state_of
 from coterie.storage.errors import OffsetOutOfRange, StorageError
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
+    from coterie.server.requests.calls import Call
 
 __all__ = ["delete_records", "fetch", "list_offsets", "offset_for_leader_epoch", "produce"]
 

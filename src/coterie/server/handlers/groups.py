@@ -39,11 +39,11 @@ from coterie.protocol.messages.offsets import (
 from coterie.protocol.messages.transactions import TxnOffsetCommitRequest
 from coterie.protocol.schema import Response
 from coterie.security.acls import ResourceType, operation_bits
-from coterie.server.group_service import HostedShard
+from coterie.server.groups.service import HostedShard
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
+    from coterie.server.requests.calls import Call
 
 __all__ = ["about_one_group", "delete_groups", "describe_groups", "list_groups", "offset_fetch"]
 

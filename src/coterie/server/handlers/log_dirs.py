@@ -21,8 +21,8 @@ from coterie.protocol.schema import Response
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
-    from coterie.server.metadata import TopicMetadata
+    from coterie.server.metadata.topics import TopicMetadata
+    from coterie.server.requests.calls import Call
 
 __all__ = ["alter_replica_log_dirs", "describe_log_dirs"]
 

@@ -13,18 +13,18 @@ from coterie.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from coterie.server.committer import CommitRound
-from coterie.server.leading import led_partition
-from coterie.server.partition_state import state_of
-from coterie.server.partitions import Partition
-from coterie.server.rounds import when_all_end
-from coterie.server.transaction_markers import TransactionMarker, settled, write_marker
-from coterie.server.transaction_states import EPOCH_BUMP_FROM
+from coterie.server.data.leading import led_partition
+from coterie.server.partitions.committer import CommitRound
+from coterie.server.partitions.partition import Partition
+from coterie.server.partitions.rounds import when_all_end
+from coterie.server.partitions.state import state_of
+from coterie.server.transactions.markers import TransactionMarker, settled, write_marker
+from coterie.server.transactions.states import EPOCH_BUMP_FROM
 from coterie.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
+    from coterie.server.requests.calls import Call
 
 __all__ = ["write_txn_markers"]
 

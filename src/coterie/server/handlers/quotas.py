@@ -18,11 +18,18 @@ from coterie.protocol.messages.quotas import (
     ValueData,
 )
 from coterie.protocol.schema import Response
-from coterie.server.client_quotas import CLIENT_ID, IP, USER, Entity, entity_text, why_invalid
+from coterie.server.metadata.client_quotas import (
+    CLIENT_ID,
+    IP,
+    USER,
+    Entity,
+    entity_text,
+    why_invalid,
+)
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
+    from coterie.server.requests.calls import Call
 
 __all__ = ["alter_client_quotas", "describe_client_quotas"]
 

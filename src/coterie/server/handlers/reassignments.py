@@ -24,13 +24,13 @@ from coterie.protocol.messages.replicas import (
 )
 from coterie.protocol.schema import Response
 from coterie.server.handlers.placement import BadPlacement, check_replicas
-from coterie.server.metadata import NO_LEADER, TopicMetadata
-from coterie.server.replicas import Election
+from coterie.server.metadata.replicas import Election
+from coterie.server.metadata.topics import NO_LEADER, TopicMetadata
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
-    from coterie.server.partitions import Partition
+    from coterie.server.partitions.partition import Partition
+    from coterie.server.requests.calls import Call
 
 __all__ = ["alter_partition_reassignments", "elect_leaders", "list_partition_reassignments"]
 

@@ -18,11 +18,11 @@ from coterie.protocol.messages.session import (
     SupportedFeatureKey,
 )
 from coterie.protocol.schema import Response
-from coterie.server.features import FEATURES
+from coterie.server.metadata.features import FEATURES
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
+    from coterie.server.requests.calls import Call
 
 __all__ = ["api_versions", "sasl_authenticate", "sasl_handshake"]
 
@@ -58,7 +58,7 @@ def api_versions(broker: Broker, call: Call, request: ApiVersionsRequest) -> Res
 
 
 def sasl_handshake(broker: Broker, call: Call, request: SaslHandshakeRequest) -> Response:
-    """SaslHandshake 0-1 where it is not due; where it is, coterie.server.authentication answers it."""
+    """SaslHandshake 0-1 where it is not due; where it is, the connection answers it."""
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 

@@ -35,12 +35,12 @@ from coterie.server.handlers.placement import (
     check_placement,
     placed_partitions,
 )
-from coterie.server.metadata import CLUSTER_METADATA, TopicMetadata, why_bad_name
-from coterie.server.topic_configs import why_bad_config
+from coterie.server.metadata.topics import CLUSTER_METADATA, TopicMetadata, why_bad_name
+from coterie.server.settings.topics import why_bad_config
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
+    from coterie.server.requests.calls import Call
 
 __all__ = [
     "create_partitions",

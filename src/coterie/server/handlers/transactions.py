@@ -1,6 +1,6 @@
 """Transactions: what producers ask of them (InitProducerId to EndTxn), and what tools ask about them.
 
-What they do is in coterie.server.transaction_coordinator.
+What they do is in coterie.server.transactions.coordinator.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from coterie.protocol.messages.transactions import (
     TxnOffsetCommitResponseTopic,
 )
 from coterie.protocol.schema import Response
-from coterie.server.committer import CommitRound
+from coterie.server.data.leading import led_partition
 from coterie.server.handlers.groups import about_one_group
-from coterie.server.leading import led_partition
-from coterie.server.metadata import CONSUMER_OFFSETS
-from coterie.server.partition_state import state_of
-from coterie.server.rounds import when_all_end
-from coterie.server.transaction_coordinator import Step
-from coterie.server.transaction_states import EPOCH_BUMP_FROM, State, Transaction, by_topic
+from coterie.server.metadata.topics import CONSUMER_OFFSETS
+from coterie.server.partitions.committer import CommitRound
+from coterie.server.partitions.rounds import when_all_end
+from coterie.server.partitions.state import state_of
+from coterie.server.transactions.coordinator import Step
+from coterie.server.transactions.states import EPOCH_BUMP_FROM, State, Transaction, by_topic
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
+    from coterie.server.requests.calls import Call
 
 __all__ = [
     "add_offsets_to_txn",

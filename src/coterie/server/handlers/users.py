@@ -27,8 +27,8 @@ from coterie.security.scram import (
 
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
-    from coterie.server.calls import Call
-    from coterie.server.security import ClusterSecurity
+    from coterie.server.requests.calls import Call
+    from coterie.server.security.cluster_security import ClusterSecurity
 
 __all__ = ["alter_users", "describe_users"]
 

@@ -1,0 +1,277 @@
+"""One client's connection: frames in, calls out, answers back in order, and an end to every wait.
+
+A small state machine on asyncio's Protocol: no task and no stream per connection. What is wrong with the
+bytes closes this connection and touches no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, cast
+
+from coterie.addresses import java_address
+from coterie.errors import CoterieError, ProtocolError, UnsupportedVersion
+from coterie.protocol.api import ApiKey
+from coterie.protocol.codec import decode_prefix
+from coterie.protocol.frames import FrameBuffer, decode_request_header
+from coterie.security.principals import ANONYMOUS
+from coterie.server.connections.authentication import SaslGate
+from coterie.server.connections.slots import Slots
+from coterie.server.requests.calls import Call
+
+if TYPE_CHECKING:
+    from coterie.protocol.messages.headers import RequestHeader
+    from coterie.server.broker import Broker
+    from coterie.server.connections.listeners import Listener
+
+__all__ = ["Connection"]
+
+
+#: How long a connection that is being closed waits for the client to read what it was sent.
+_LAST_WORDS_SECONDS = 5
+#: Answers that a client has not read yet, before it is no longer listened to.
+_WRITE_BUFFER = 256 * 1024
+
+
+class Connection(asyncio.Protocol):
+    """Reads while it may: not while the client owes us reading, nor with too many calls under way."""
+
+    def __init__(self, broker: Broker, listener: Listener) -> None:
+        self.broker = broker
+        #: The listener that the client connected to; answers name brokers by its addresses.
+        self.listener = listener
+        self.client_host = "/"
+        self.address = ""
+        #: Who the client is; for the authorizer and the audit log.
+        self.principal = ANONYMOUS
+        self.last_heard = broker.clock.monotonic()
+        #: When the frame that is incomplete now was begun; None if there is none.
+        self.frame_begun: float | None = None
+        self._transport: asyncio.Transport | None = None
+        self._closing: asyncio.Transport | None = None
+        self._frames = FrameBuffer(broker.config.max_request_bytes)
+        #: Only where clients must authenticate; the others pay nothing for it.
+        self._gate: SaslGate | None = None
+        self._held = False
+        self._waiting_frames: list[bytes] = []
+        self._slots = Slots()
+        self._flush_due = False
+        self._reading = True
+        self._writable = True
+
+    # -- asyncio's side -------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername") or ("", 0)
+        self.address = java_address(str(peer[0]))
+        self.client_host = f"/{self.address}"  # as Java prints an InetAddress
+        limit = self.broker.config.max_write_buffer_bytes
+        self._transport.set_write_buffer_limits(high=min(_WRITE_BUFFER, limit))
+        # As Kafka does: a peer that is gone without a word is found out by the kernel, if by nobody else.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        refusal = self.broker.admit(self) or self._identify(transport)
+        if refusal:
+            self.close(refusal)
+
+    def _identify(self, transport: asyncio.BaseTransport) -> str | None:
+        """Who the client is by its certificate, and whether it has to say more; or why it must go."""
+        listener = self.listener
+        if listener.mechanisms:
+            self._gate = SaslGate(self)
+            self._frames.max_frame = listener.security.max_receive_size
+        elif certificate := transport.get_extra_info("peercert"):
+            try:
+                self.principal = listener.mapper.principal(certificate)
+            except CoterieError as error:
+                return str(error)
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self.broker.forget(self)
+
+    def pause_writing(self) -> None:
+        self._writable = False
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        self._regulate()
+
+    def data_received(self, data: bytes) -> None:
+        self.last_heard = self.broker.clock.monotonic()
+        try:
+            frames = self._frames.feed(data)
+        except ProtocolError as error:
+            self.close(str(error))
+            return
+        if not len(self._frames):
+            self.frame_begun = None
+        elif frames or self.frame_begun is None:
+            # A byte now and then does not renew the deadline of a frame (slow loris).
+            self.frame_begun = self.last_heard
+        self._waiting_frames += frames
+        self._work()
+        if self._frames.error is not None:
+            self.close(str(self._frames.error))
+
+    # -- requests -------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        """Handle the frames that are here, as far as the limits allow."""
+        frames = self._waiting_frames
+        done = 0
+        for frame in frames:
+            if not self._may_read() or self._transport is None:
+                break
+            done += 1
+            self._handle(frame)
+        del frames[:done]
+        self._regulate()
+
+    def _handle(self, frame: bytes) -> None:
+        broker = self.broker
+        try:
+            if self._gate is not None and self._gate.takes(frame):
+                return
+            api, header, at = decode_request_header(frame)
+            served = broker.served.get(api)
+            version = header.request_api_version
+            if served is None or not served.lowest <= version <= served.highest:
+                self._refuse(api, header)
+                return
+            request, _ = decode_prefix(served.request, frame, version, offset=at)
+        except (ProtocolError, UnsupportedVersion) as error:
+            self.close(str(error))
+            return
+        call = Call(self, api, header, request, self._slots.open())
+        broker.serve(call, served)
+
+    def _refuse(self, api: ApiKey, header: RequestHeader) -> None:
+        """A version that is not served ends the connection, as in Kafka; but ApiVersions is answered
+        in version 0, so that the client can learn which versions there are (KIP-511)."""
+        if api is not ApiKey.API_VERSIONS:
+            self.close(f"{api.api_name} v{header.request_api_version} is not served")
+            return
+        self._slots.open().data = self.broker.unsupported_api_versions(header)
+        self.answered()
+
+    # -- authentication -------------------------------------------------------------------------------
+
+    def authenticated(self, principal: str) -> None:
+        self.principal = principal
+        self._frames.max_frame = self.broker.config.max_request_bytes
+
+    def hold(self) -> None:
+        """Read nothing more until `release`: somebody's password is being looked at."""
+        self._held = True
+        self._regulate()
+
+    def release(self) -> None:
+        self._held = False
+        self.answered()
+
+    def send(self, data: bytes) -> None:
+        """An answer that no call makes."""
+        self._slots.open().data = data
+        self.answered()
+
+    # -- answers --------------------------------------------------------------------------------------
+
+    def answered(self) -> None:
+        """A slot was filled: send what may leave at the end of this turn of the loop, all at once."""
+        if not self._flush_due:
+            self._flush_due = True
+            self.broker.flush_soon(self)
+
+    def flush(self) -> None:
+        """Send what may leave, and go on with what was waiting for that."""
+        self._flush_due = False
+        transport = self._transport
+        if transport is None:
+            return
+        ready = self._slots.take_ready()
+        if ready:
+            transport.write(ready)
+            # asyncio says when it has to keep some of it; while it need not, there is nothing to measure.
+            if not self._writable and self._owes_too_much(transport):
+                self.broker.closing(self, "the client does not read its answers")
+                self.abort()
+                return
+        if self._waiting_frames:
+            self._work()
+        elif not self._reading:
+            self._regulate()
+
+    def _owes_too_much(self, transport: asyncio.Transport) -> bool:
+        return transport.get_write_buffer_size() > self.broker.config.max_write_buffer_bytes
+
+    # -- flow and end ---------------------------------------------------------------------------------
+
+    def _may_read(self) -> bool:
+        return (
+            self._writable
+            and not self._held
+            and len(self._slots) < self.broker.config.max_in_flight
+        )
+
+    def _regulate(self) -> None:
+        """Stop reading from the socket while the client must wait, and go on when it need not."""
+        wanted = self._may_read() and not self.broker.paused
+        if wanted is self._reading:
+            return
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        self._reading = wanted
+        if wanted:
+            transport.resume_reading()
+        else:
+            transport.pause_reading()
+
+    def regulate(self) -> None:
+        """The broker was paused or goes on."""
+        self._regulate()
+
+    def overdue(self, now: float) -> str | None:
+        """Why this connection has to end, if it has."""
+        config = self.broker.config
+        if self._closing is not None and now - self.last_heard > _LAST_WORDS_SECONDS:
+            self._closing.abort()
+        if (
+            self.frame_begun is not None
+            and now - self.frame_begun > config.frame_deadline_ms / 1000
+        ):
+            return "a frame was begun and not finished in time"
+        if self._gate is not None and self._gate.overdue(now):
+            return "the client did not authenticate in time"
+        if not len(self._slots) and now - self.last_heard > config.connections_max_idle_ms / 1000:
+            return "the connection was idle"
+        return None
+
+    def close(self, reason: str) -> None:
+        """End the connection; answers that are ready still leave."""
+        transport = self._transport
+        if transport is None:
+            return
+        self.broker.closing(self, reason)
+        ready = self._slots.take_ready()
+        if ready:
+            transport.write(ready)
+        self._transport = None
+        self._closing = transport
+        self.last_heard = self.broker.clock.monotonic()
+        transport.close()
+
+    def end(self) -> None:
+        """Wait no longer for the end of a connection that is being closed."""
+        if self._closing is not None:
+            self._closing.abort()
+
+    def abort(self) -> None:
+        """End the connection at once, as a process that dies does."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()

@@ -1,0 +1,1 @@
+"""What all brokers of a cluster share: topics, replicas, features, quotas, and the log that keeps it."""

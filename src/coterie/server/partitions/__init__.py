@@ -1,0 +1,1 @@
+"""Partitions: their logs, group commit, producers, and the brokers that lead them."""

@@ -1,0 +1,1 @@
+"""One request: the call, its possible error answers, and faults for tests."""

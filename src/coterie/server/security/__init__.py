@@ -1,0 +1,1 @@
+"""Users, ACLs, and the rules that decide which requests are permitted."""

@@ -1,0 +1,186 @@
+"""Users and ACLs of a cluster, as records of the cluster's log.
+
+Users are SCRAM credentials, for PLAIN as well: no password is stored. A change is a batch of records, on
+disk before it is answered. State changes in `replay` alone: with every record of the log at the start, and
+with every record that has just been written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from coterie.errors import InvalidSetting
+from coterie.protocol.metadata_records import (
+    AccessControlEntryRecord,
+    MetadataRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+from coterie.protocol.types import Uuid
+from coterie.security.acls import AclBinding
+from coterie.security.authorizer import Authorizer
+from coterie.security.plain import PlainServer
+from coterie.security.sasl import SaslServer
+from coterie.security.scram import (
+    ScramCredential,
+    ScramMechanism,
+    ScramServer,
+    invented_credential,
+    new_credential,
+)
+from coterie.security.secrets import Secret
+from coterie.server.metadata.cluster_log import ClusterLog
+from coterie.server.security.audit import Audit
+from coterie.server.security.records import (
+    UserKey,
+    acl_of,
+    acl_record,
+    credential_of,
+    user_of,
+    user_record,
+)
+from coterie.server.settings.security import SecurityConfig
+
+__all__ = ["ClusterSecurity"]
+
+_BY_NAME: Final = {each.mechanism: each for each in ScramMechanism}
+
+
+class ClusterSecurity:
+    """Users, ACLs and what decides with them; one for all brokers of a cluster."""
+
+    def __init__(
+        self,
+        config: SecurityConfig,
+        cluster_log: ClusterLog,
+        *,
+        invention_key: bytes,
+        new_uuid: Callable[[], Uuid],
+        mechanisms: tuple[str, ...] = (),
+        know_clients: bool = False,
+    ) -> None:
+        #: The SASL mechanisms of all listeners.
+        self.mechanisms = mechanisms
+        self._log = cluster_log
+        cluster_log.attach(self)
+        #: Makes the salts of users that do not exist.
+        self._invention_key = invention_key
+        self._new_uuid = new_uuid
+        self._users: dict[UserKey, ScramCredential] = {}
+        #: Kept also while no authorizer is on, so that turning it off and on again loses nothing.
+        self._acls = Authorizer(
+            super_users=config.super_principals, allow_if_no_acl=config.allow_if_no_acl
+        )
+        self._acl_ids: dict[AclBinding, Uuid] = {}
+        self._acls_by_id: dict[Uuid, AclBinding] = {}
+        self.authorizer = self._acls if config.authorizer_is_on else None
+        self.audit = Audit() if know_clients or self.authorizer is not None else None
+
+    # -- the log --------------------------------------------------------------------------------------
+
+    @property
+    def record_types(self) -> Sequence[type[MetadataRecord]]:
+        return (
+            UserScramCredentialRecord,
+            RemoveUserScramCredentialRecord,
+            AccessControlEntryRecord,
+            RemoveAccessControlEntryRecord,
+        )
+
+    def records(self) -> Iterator[MetadataRecord]:
+        """The present users and ACLs."""
+        for user, credential in self._users.items():
+            yield user_record(user, credential)
+        for acl, acl_id in self._acl_ids.items():
+            yield acl_record(acl_id, acl)
+
+    def replay(self, record: MetadataRecord) -> None:
+        """Apply a record. A removal of something unknown changes nothing."""
+        match record:
+            case UserScramCredentialRecord():
+                self._users[user_of(record)] = credential_of(record)
+            case RemoveUserScramCredentialRecord():
+                self._users.pop(user_of(record), None)
+            case AccessControlEntryRecord():
+                acl = acl_of(record)
+                self._acls.add(acl)
+                self._acl_ids[acl] = record.id
+                self._acls_by_id[record.id] = acl
+            case RemoveAccessControlEntryRecord():
+                gone = self._acls_by_id.pop(record.id, None)
+                if gone is not None:
+                    del self._acl_ids[gone]
+                    self._acls.remove(gone)
+
+    # -- at the start ---------------------------------------------------------------------------------
+
+    def set_up(self, users: Mapping[str, Secret], acls: Iterable[AclBinding]) -> None:
+        """Users and ACLs that were given with the start. Slow: it hashes passwords."""
+        new: dict[UserKey, ScramCredential] = {}
+        for name, password in users.items():
+            for mechanism in ScramMechanism:
+                known = self._users.get((name, mechanism))
+                if known is None or not known.verifies(mechanism, password.reveal()):
+                    new[name, mechanism] = new_credential(mechanism, password.reveal())
+        wanted = list(acls)
+        for acl in wanted:
+            if why := acl.why_invalid():
+                raise InvalidSetting(f"the ACL {acl} cannot be: {why}")
+        self.add(new, wanted)
+        if self.mechanisms and not self._users:
+            # A mechanism without anybody who could pass it is a mistake (CVE-2026-110985).
+            raise InvalidSetting(
+                "SASL is on and there is no user; give one with --user name:password"
+            )
+
+    # -- who somebody is ------------------------------------------------------------------------------
+
+    def sasl_server(self, mechanism: str) -> SaslServer:
+        """A new exchange of an enabled mechanism."""
+        if mechanism == "PLAIN":
+            return PlainServer(self._verify)
+        scram = _BY_NAME[mechanism]
+        return ScramServer(scram, lambda name: self._credential(name, scram))
+
+    def _credential(self, name: str, mechanism: ScramMechanism) -> ScramCredential:
+        found = self._users.get((name, mechanism))
+        return found or invented_credential(mechanism, name, self._invention_key)
+
+    def _verify(self, name: str, password: str) -> bool:
+        """In the same time for everybody: whoever does not exist has a password to be tried as well."""
+        mechanism = ScramMechanism.SHA_256
+        if (name, mechanism) not in self._users and (name, ScramMechanism.SHA_512) in self._users:
+            mechanism = ScramMechanism.SHA_512
+        return self._credential(name, mechanism).verifies(mechanism, password)
+
+    # -- changes, each durable before it returns ------------------------------------------------------
+
+    @property
+    def users(self) -> Iterator[tuple[UserKey, ScramCredential]]:
+        yield from self._users.items()
+
+    def has_user(self, name: str, mechanism: ScramMechanism) -> bool:
+        return (name, mechanism) in self._users
+
+    def change_users(self, changes: Mapping[UserKey, ScramCredential | None]) -> None:
+        """Put credentials in place of others; None removes one."""
+        self._log.change([user_record(*change) for change in changes.items()])
+
+    def add_acls(self, acls: Iterable[AclBinding]) -> None:
+        self.add({}, acls)
+
+    def add(self, users: Mapping[UserKey, ScramCredential], acls: Iterable[AclBinding]) -> None:
+        """As one change; what is there already is no part of it."""
+        records: list[MetadataRecord] = [
+            user_record(user, credential)
+            for user, credential in users.items()
+            if self._users.get(user) != credential
+        ]
+        new = (acl for acl in dict.fromkeys(acls) if acl not in self._acl_ids)
+        records += (acl_record(self._new_uuid(), acl) for acl in new)
+        self._log.change(records)
+
+    def remove_acls(self, acls: Iterable[AclBinding]) -> None:
+        self._log.change([RemoveAccessControlEntryRecord(self._acl_ids[acl]) for acl in acls])

@@ -1,0 +1,1 @@
+"""Settings of the server, of brokers, topics and groups: names, validation, and present values."""
