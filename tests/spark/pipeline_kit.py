@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from click.testing import CliRunner, Result
 
-from coterie.spark.command import command
+from coterie.cli.pipeline import command
 from coterie.spark.pipeline.output import plain
 from coterie.spark.pipeline.store import TableStore
 from tests.spark.killed import Killed

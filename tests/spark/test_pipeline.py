@@ -19,8 +19,8 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from coterie.cli.pipeline import command
 from coterie.plans.model import load_plan
-from coterie.spark.command import command
 from coterie.spark.marts import MARTS
 from coterie.spark.pipeline.frames import read_table
 from coterie.spark.pipeline.output import plain

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from coterie.spark.command import command
+from coterie.cli.pipeline import command
 from coterie.spark.pipeline.frames import read_table
 from coterie.spark.pipeline.store import TableStore
 from coterie.testing import EmbeddedCluster

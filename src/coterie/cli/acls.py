@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from coterie.cli.connection import Target
-from coterie.cli.options import connected, listed
-from coterie.cli.output import Column, Format, Listing
 from coterie.cli.selection import Missing
-from coterie.cli.terminal import note
+from coterie.console.options import connected, listed
+from coterie.console.output import Column, Format, Listing
+from coterie.console.target import Target
+from coterie.console.terminal import note
 
 if TYPE_CHECKING:
     from coterie.security.acls import AclBinding, AclFilter

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from coterie.cli import listings
-from coterie.cli.connection import Target
-from coterie.cli.directories import state_directory
-from coterie.cli.options import listed
-from coterie.cli.output import Format, Listing
-from coterie.cli.progress import Progress
 from coterie.cli.selection import FAILED, PARTIAL, Missing
-from coterie.cli.terminal import flush, is_terminal, note, shown, write
+from coterie.console.directories import state_directory
+from coterie.console.options import listed
+from coterie.console.output import Format, Listing
+from coterie.console.progress import Progress
+from coterie.console.target import Target
+from coterie.console.terminal import flush, is_terminal, note, shown, write
 
 if TYPE_CHECKING:
     from coterie.client.admin import AdminClient

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from coterie.cli.connection import Target
-from coterie.cli.options import connected, listed
-from coterie.cli.output import Column, Format, Listing
 from coterie.cli.selection import Missing
+from coterie.console.options import connected, listed
+from coterie.console.output import Column, Format, Listing
+from coterie.console.target import Target
 
 if TYPE_CHECKING:
     from coterie.client.admin import AdminClient

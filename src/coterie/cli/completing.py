@@ -12,11 +12,11 @@ from typing import Final
 
 import click
 
-from coterie.cli.connection import Target
-from coterie.cli.terminal import is_safe
+from coterie.console.target import Target
+from coterie.console.terminal import is_safe
 from coterie.errors import CoterieError
 
-__all__ = ["context_names", "names"]
+__all__ = ["names"]
 
 _PATIENCE_SECONDS: Final = 1.5
 #: More than anyone wants to read.
@@ -60,12 +60,3 @@ def _live(kind: str, ctx: click.Context) -> list[str]:
         return sorted((await admin.list_groups()).items)
 
     return quick.run(ask)
-
-
-def context_names(incomplete: str) -> list[str]:
-    """Contexts of the configuration file."""
-    from coterie.cli.contexts import Contexts  # noqa: PLC0415 - not for every completion
-
-    with contextlib.suppress(CoterieError):
-        return [each for each in sorted(Contexts().items) if each.startswith(incomplete)]
-    return []

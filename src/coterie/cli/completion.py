@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from coterie.cli.terminal import write
+from coterie.console.terminal import write
 
 __all__ = ["command"]
 

@@ -7,10 +7,10 @@ from typing import Final
 
 import click
 
-from coterie.cli.contexts import Contexts, is_secret, keyring, parse_value, split_keyring, told
-from coterie.cli.options import complete_contexts, listed
-from coterie.cli.output import Column, Format, Listing
-from coterie.cli.terminal import note
+from coterie.console.contexts import Contexts, is_secret, keyring, parse_value, split_keyring, told
+from coterie.console.options import complete_contexts, listed
+from coterie.console.output import Column, Format, Listing
+from coterie.console.terminal import note
 
 __all__ = ["CONTEXTS", "SETTINGS", "command"]
 

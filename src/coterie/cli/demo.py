@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from coterie.cli.directories import state_directory
-from coterie.cli.terminal import Ink, flush, write
+from coterie.console.directories import state_directory
+from coterie.console.terminal import Ink, flush, write
 
 if TYPE_CHECKING:
     from coterie.testing import EmbeddedCluster

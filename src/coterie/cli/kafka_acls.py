@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from coterie.cli.buffering import buffer_stdout
 from coterie.client.admin import AdminClient
 from coterie.client.settings import ClientSettings, read_properties
+from coterie.console.process import buffer_stdout
 from coterie.errors import CoterieError
 from coterie.security.acls import (
     CLUSTER_NAME,

@@ -17,10 +17,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from coterie.cli.output import Format, Listing
-from coterie.cli.rendering import cell
 from coterie.cli.selection import Missing
-from coterie.cli.terminal import has_colour, has_unicode, shown
+from coterie.console.output import Format, Listing
+from coterie.console.rendering import cell
+from coterie.console.terminal import has_colour, has_unicode, shown
 from coterie.errors import CoterieError
 
 __all__ = ["Screen", "draw"]

@@ -11,10 +11,10 @@ from typing import Any
 import click
 
 import coterie
-from coterie.cli.buffering import buffer_stdout
-from coterie.cli.late import LateGroup
-from coterie.cli.options import connected
-from coterie.cli.terminal import NobodyReads, flush, note, shown
+from coterie.console.commands import LateGroup
+from coterie.console.options import connected
+from coterie.console.process import buffer_stdout
+from coterie.console.terminal import NobodyReads, flush, note, shown
 from coterie.errors import CoterieError
 
 __all__ = ["cli", "main", "run"]
@@ -30,10 +30,10 @@ COMMANDS = {
     "context": "coterie.cli.context",
     "demo": "coterie.cli.demo",
     "groups": "coterie.cli.groups",
-    "pipeline": "coterie.spark.command",
+    "pipeline": "coterie.cli.pipeline",
     "server": "coterie.cli.server",
     "topics": "coterie.cli.topics",
-    "simulate": "coterie.simulation.command",
+    "simulate": "coterie.cli.simulate",
     "wire": "coterie.cli.wire",
 }
 

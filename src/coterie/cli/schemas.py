@@ -10,7 +10,7 @@ import msgspec
 
 from coterie.cli import acls, cluster, context, listings, topics
 from coterie.cli.groups import watching
-from coterie.cli.output import Listing
+from coterie.console.output import Listing
 from coterie.plans.model import Plan
 from coterie.plans.offsets_file import SavedOffsets
 

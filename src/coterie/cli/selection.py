@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from coterie.cli.options import duration, in_units
-from coterie.cli.output import Need
-from coterie.cli.progress import Progress
-from coterie.cli.terminal import note, shown
+from coterie.console.durations import duration, in_units
+from coterie.console.output import Need
+from coterie.console.progress import Progress
+from coterie.console.terminal import note, shown
 
 if TYPE_CHECKING:
     from coterie.cli.commit_times import CommitTimes

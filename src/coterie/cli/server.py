@@ -15,8 +15,8 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from coterie.cli.directories import state_directory
 from coterie.cli.server_users import read_users, secure
+from coterie.console.directories import state_directory
 from coterie.errors import CoterieError
 from coterie.server.cluster import Cluster
 from coterie.server.settings.config import ServerConfig

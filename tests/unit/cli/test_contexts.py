@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from coterie.cli.connection import Target
-from coterie.cli.contexts import Contexts, is_secret, parse_value, reveal, told
 from coterie.cli.main import main
+from coterie.console.contexts import Contexts, is_secret, parse_value, reveal, told
+from coterie.console.target import Target
 from coterie.errors import CoterieError, InvalidSetting
 from coterie.testing import EmbeddedCluster
 from tests.unit.cli.conftest import Tool, runner

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from coterie.cli.groups.watching import WATCHED_PARTITIONS, Watched
 from coterie.cli.live import Screen
-from coterie.cli.output import Format
 from coterie.client.results import TopicPartition
+from coterie.console.output import Format
 
 
 def drawn(width: int, **names: str) -> list[str]:

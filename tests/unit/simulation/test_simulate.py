@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from coterie.cli.simulate import command
 from coterie.coordinator import CoordinatorShard, GroupConfig, partition_for
 from coterie.datasets.schemas import schema
 from coterie.errors import CoterieError, InvalidArgument
@@ -20,7 +21,6 @@ from coterie.protocol.records import decode_batches
 from coterie.protocol.types import Uuid
 from coterie.server.groups.service import replay_batch
 from coterie.simulation import Simulated, simulate
-from coterie.simulation.command import command
 from coterie.simulation.fleet import plan_fleet
 from coterie.simulation.lives import KINDS
 from coterie.simulation.writing import write_identity

@@ -12,11 +12,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from coterie.cli.buffering import buffer_stdout
 from coterie.cli.consumer_groups.checks import DESCRIPTION, Usage, check, check_one_action
 from coterie.cli.consumer_groups.java import Throwable, runtime
 from coterie.cli.consumer_groups.options import Options, parse
 from coterie.cli.consumer_groups.output import Output
+from coterie.console.process import buffer_stdout
 
 if TYPE_CHECKING:
     from coterie.cli.consumer_groups.session import Session

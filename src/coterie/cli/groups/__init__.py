@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from coterie.cli.late import LateGroup
+from coterie.console.commands import LateGroup
 
 __all__ = ["command"]
 

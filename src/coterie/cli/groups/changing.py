@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from coterie.cli.changes import Change, changing
-from coterie.cli.options import connected, duration
-from coterie.cli.progress import Progress
 from coterie.cli.selection import GroupRow, Missing, Selection, complete, parse_topics, selected
+from coterie.console.durations import duration
+from coterie.console.options import connected
+from coterie.console.progress import Progress
 from coterie.errors import CoterieError
 
 if TYPE_CHECKING:

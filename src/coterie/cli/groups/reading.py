@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from coterie.cli import listings
-from coterie.cli.connection import Target
-from coterie.cli.options import connected, listed
-from coterie.cli.output import Format, Listing, Need
 from coterie.cli.selection import Found, Missing, Selection, selected
-from coterie.cli.terminal import note, write
+from coterie.console.options import connected, listed
+from coterie.console.output import Format, Listing, Need
+from coterie.console.target import Target
+from coterie.console.terminal import note, write
 
 if TYPE_CHECKING:
     from coterie.client.admin import AdminClient

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from coterie.cli import listings
-from coterie.cli.connection import Target
-from coterie.cli.options import connected, duration, in_units, listed
-from coterie.cli.output import Column, Format, Listing, Need, iso
 from coterie.cli.selection import GroupRow, Missing, Selection, selected
-from coterie.cli.terminal import flush, is_screen, is_terminal
+from coterie.console.durations import duration, in_units
+from coterie.console.options import connected, listed
+from coterie.console.output import Column, Format, Listing, Need, iso
+from coterie.console.target import Target
+from coterie.console.terminal import flush, is_screen, is_terminal
 
 if TYPE_CHECKING:
     from coterie.client.admin import AdminClient

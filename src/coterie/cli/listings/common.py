@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from coterie.cli.output import Column
 from coterie.cli.selection import GroupRow
+from coterie.console.output import Column
 
 __all__ = [
     "COORDINATOR",

@@ -16,8 +16,8 @@ from coterie.cli.listings.common import (
     lag_style,
 )
 from coterie.cli.listings.offsets import LAG, lag_rows
-from coterie.cli.output import Column, Listing, Need, timestamp
 from coterie.cli.selection import GroupRow
+from coterie.console.output import Column, Listing, Need, timestamp
 
 if TYPE_CHECKING:
     from coterie.client.results import Member, TopicPartition

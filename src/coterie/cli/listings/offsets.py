@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.listings.common import GROUP, STATE, lag_style
-from coterie.cli.output import Column, Listing, Need, timestamp
 from coterie.cli.selection import GroupRow
+from coterie.console.output import Column, Listing, Need, timestamp
 
 if TYPE_CHECKING:
     from coterie.client.results import PartitionLag, PartitionOffset, TopicPartition

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.listings.common import GROUP, STATE, TYPE
-from coterie.cli.output import Column, Listing, timestamp
+from coterie.console.output import Column, Listing, timestamp
 
 if TYPE_CHECKING:
     from coterie.plans.execution import Outcome

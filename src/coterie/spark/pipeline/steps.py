@@ -1,6 +1,6 @@
 """The steps of a command, one after the other, with a line for people after each.
 
-One Spark session for all of them, started when the first one needs it. Called by coterie.spark.command.
+One Spark session for all of them, started when the first one needs it. Called by coterie.cli.pipeline.
 """
 
 from __future__ import annotations

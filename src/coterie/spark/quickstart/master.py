@@ -1,6 +1,6 @@
 """Where Spark runs, and with how much memory: looked at before it starts, which would tell it late, in Java.
 
-Called by coterie.spark.command for what a user writes, and by quickstart.session before a JVM is started.
+Called by coterie.cli.pipeline for what a user writes, and by quickstart.session before a JVM is started.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The Spark session of the pipeline: quick to start, silent, in UTC; its log is kept if something fails.
 
-Called by coterie.spark.command. Under spark-submit the session is the one that Spark has made.
+Called by coterie.cli.pipeline. Under spark-submit the session is the one that Spark has made.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ import socket
 import pytest
 from click.testing import CliRunner
 
+from coterie.cli.pipeline import command
 from coterie.errors import CoterieError, InvalidArgument
-from coterie.spark.command import command
 from coterie.spark.quickstart import master
 from coterie.spark.quickstart.master import check_master, check_memory, must_answer
 from tests.kit.ports import free_port

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from coterie.cli.progress import Progress
+from coterie.console.progress import Progress
 
 if TYPE_CHECKING:
     from coterie.client.admin import AdminClient
@@ -45,7 +45,7 @@ class Target:
 
     def spelled(self) -> tuple[list[str], list[str]]:
         """Options that name the same cluster in another command, and the secrets that are not among them."""
-        from coterie.cli.contexts import is_secret  # noqa: PLC0415 - TOML takes time to load
+        from coterie.console.contexts import is_secret  # noqa: PLC0415 - TOML takes time to load
 
         named = (
             ("--context", self.context),
@@ -85,7 +85,7 @@ class Target:
         return found
 
     def _context(self, environment: dict[str, object]) -> dict[str, object]:
-        from coterie.cli.contexts import Contexts, reveal  # noqa: PLC0415 - TOML takes time to load
+        from coterie.console.contexts import Contexts, reveal  # noqa: PLC0415 - TOML takes time to load
 
         named = self.context or os.environ.get("COTERIE_CONTEXT")
         elsewhere = self.bootstrap or self.file or os.environ.get("COTERIE_COMMAND_CONFIG")

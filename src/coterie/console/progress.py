@@ -7,7 +7,7 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from coterie.cli.terminal import is_terminal
+from coterie.console.terminal import is_terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

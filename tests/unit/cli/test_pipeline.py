@@ -11,10 +11,10 @@ from typing import Any, Self
 import pytest
 from click.testing import CliRunner
 
+from coterie.cli import pipeline as commands
 from coterie.cli.main import run
-from coterie.spark import command as commands
+from coterie.cli.pipeline import command
 from coterie.spark import submit
-from coterie.spark.command import command
 
 
 class Played:

@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 import click
 
-from coterie.cli.terminal import write
+from coterie.console.terminal import write
 
 __all__ = ["FORMATS", "Column", "Format", "Listing", "Need", "iso", "timestamp"]
 
@@ -165,7 +165,7 @@ class Listing(Generic[T]):
     def write(self, items: Iterable[T], form: Format) -> None:
         """Write the items to standard output."""
         # Here, because a list of names needs none of it.
-        from coterie.cli import rendering  # noqa: PLC0415
+        from coterie.console import rendering  # noqa: PLC0415
 
         columns = self.chosen(form)
         for part in rendering.render(columns, self.sorted(items, form), form):

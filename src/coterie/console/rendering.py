@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-from coterie.cli.output import Column, Format, csv_line
-from coterie.cli.terminal import Ink, escape_quoted, is_safe, shown
+from coterie.console.output import Column, Format, csv_line
+from coterie.console.terminal import Ink, escape_quoted, is_safe, shown
 
 __all__ = ["cell", "render"]
 

@@ -1,57 +1,25 @@
-"""Options that many commands have: where the cluster is, and how output looks; and durations."""
+"""Options that many commands have: where the cluster is, and how output looks."""
 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from coterie.cli.output import FORMATS, Format, Listing
+from coterie.console.durations import duration
+from coterie.console.output import FORMATS, Format, Listing
 
-__all__ = ["complete_contexts", "connected", "duration", "in_units", "listed"]
+__all__ = ["complete_contexts", "connected", "listed"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-
-
 if TYPE_CHECKING:
-    _FloatType = click.ParamType[float]
     _StrType = click.ParamType[str]
 else:
     # Generic only in later versions of click.
-    _FloatType = _StrType = click.ParamType
-
-
-class _Duration(_FloatType):
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, float):
-            return value
-        text = str(value).strip().lower().replace(" ", "")
-        parts = _DURATION.findall(text)
-        if not parts or "".join(number + unit for number, unit in parts) != text:
-            self.fail(f"{value!r} is not a duration such as 30d, 12h or 1h30m", param, ctx)
-        return float(sum(float(number) * _UNITS[unit] for number, unit in parts))
-
-
-def in_units(seconds: float) -> str:
-    """A length of time as it would be written: 2592000 is 30d."""
-    for unit in ("d", "h", "m", "s"):
-        if seconds >= _UNITS[unit] and seconds % _UNITS[unit] == 0:
-            return f"{seconds / _UNITS[unit]:.0f}{unit}"
-    return f"{seconds * 1000:.0f}ms"
-
-
-#: A length of time in seconds, written as 30d, 12h, 1h30m or 500ms.
-duration: Final = _Duration()
+    _StrType = click.ParamType
 
 
 # -- where the cluster is ---------------------------------------------------------------------------------
@@ -120,7 +88,7 @@ def connected(command: F) -> F:
 
 
 def complete_contexts(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    from coterie.cli.completing import context_names  # noqa: PLC0415 - only while completing
+    from coterie.console.contexts import context_names  # noqa: PLC0415 - only while completing
 
     return context_names(incomplete)
 

@@ -16,6 +16,7 @@ time; nothing here prints one.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -26,7 +27,7 @@ from typing import Any, Final
 
 from coterie.errors import CoterieError, InvalidSetting
 
-__all__ = ["Contexts", "config_path", "is_secret", "parse_value", "reveal", "told"]
+__all__ = ["Contexts", "config_path", "context_names", "is_secret", "parse_value", "reveal", "told"]
 
 _PLACES: Final = ("env", "file", "keyring")
 _SECRET: Final = re.compile(r"password|secret|jaas|token|ssl\.key\.pem|keystore\.key\b")
@@ -225,3 +226,10 @@ def _toml(value: object) -> str:
         ((place, where),) = value.items()
         return f"{{ {place} = {json.dumps(where)} }}"
     return json.dumps(str(value))
+
+
+def context_names(incomplete: str) -> list[str]:
+    """Contexts of the configuration file."""
+    with contextlib.suppress(CoterieError):
+        return [each for each in sorted(Contexts().items) if each.startswith(incomplete)]
+    return []
