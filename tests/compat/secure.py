@@ -58,7 +58,7 @@ def secure_kafka(certificates: Certificates, users: Mapping[str, str]) -> KafkaC
         "ssl.truststore.location": str(certificates.truststore),
         "ssl.truststore.type": "PKCS12",
         "ssl.truststore.password": STORE_PASSWORD,
-        "ssl.principal.mapping.rules": "RULE:^CN=(.*?),O=Acme$/$1/L,DEFAULT",
+        "ssl.principal.mapping.rules": "RULE:^CN=(.*?),OU=.*,O=Acme$/$1/L,DEFAULT",
         "listener.name.mutual.ssl.client.auth": "required",
         "listener.name.tokens.sasl.enabled.mechanisms": "OAUTHBEARER",
         "listener.name.tokens.oauthbearer.sasl.jaas.config": (

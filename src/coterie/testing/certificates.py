@@ -1,34 +1,33 @@
-"""Certificates for tests: an authority of one's own, and certificates that it issues, good ones and bad ones.
+"""Certificates for tests of TLS: an authority, and what it issues, valid or expired, as PEM and PKCS12.
 
     authority = Authority()
-    paths = authority.issue("127.0.0.1").write(directory)
-    EmbeddedCluster(config={"ssl.keystore.location": paths.keystore})
+    files = authority.issue("127.0.0.1").write(directory)
+    EmbeddedCluster(config={"ssl.keystore.location": files.keystore})
 
-Needs the package `cryptography` (the extra `tls`).
+trustme issues the certificates. This module adds what Kafka's settings need: PKCS12 stores, encrypted keys.
+Needs `pip install 'coterie[certificates]'`.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import ipaddress
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
+import trustme
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
-from cryptography.x509.oid import NameOID
 
-__all__ = ["Authority", "Certificate"]
+__all__ = ["Authority", "Certificate", "Files"]
 
 _DAY: Final = dt.timedelta(days=1)
-_PEM: Final = serialization.Encoding.PEM
 
 
 class Files(NamedTuple):
-    """Where a certificate was written: PEM with certificate and key, and the same as PKCS12."""
+    """Where a certificate was written: PEM with key and certificate, each of them alone, both as PKCS12."""
 
     keystore: Path
     certificate: Path
@@ -36,72 +35,56 @@ class Files(NamedTuple):
     pkcs12: Path
 
 
-class Certificate(NamedTuple):
+class Certificate:
     """A certificate and its key."""
 
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
-
-    @property
-    def certificate_pem(self) -> str:
-        return self.certificate.public_bytes(_PEM).decode()
+    def __init__(self, issued: trustme.LeafCert) -> None:
+        self.certificate_pem = issued.cert_chain_pems[0].bytes().decode()
+        key = serialization.load_pem_private_key(issued.private_key_pem.bytes(), None)
+        self._key = cast("ec.EllipticCurvePrivateKey", key)
 
     def key_pem(self, password: str = "") -> str:
-        form = serialization.PrivateFormat.PKCS8
-        return self.key.private_bytes(_PEM, form, _lock(password)).decode()
+        """The key as PKCS8, the only form that Kafka reads; encrypted if there is a password."""
+        encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        return self._key.private_bytes(encoding, form, _encryption(password)).decode()
 
     def write(self, directory: Path, name: str = "server", password: str = "") -> Files:
-        """Write it under a name, in all the forms that Kafka's settings know."""
+        """Write it under a name, in all forms that Kafka's settings accept; PKCS12 with the password."""
         files = Files(*(directory / f"{name}.{end}" for end in ("pem", "crt", "key", "p12")))
         files.certificate.write_text(self.certificate_pem, encoding="ascii")
-        for has_a_key in (files.keystore, files.key, files.pkcs12):
-            has_a_key.touch(0o600)
+        for with_key in (files.keystore, files.key, files.pkcs12):
+            with_key.touch(0o600)
         files.key.write_text(self.key_pem(), encoding="ascii")
         files.keystore.write_text(self.key_pem() + self.certificate_pem, encoding="ascii")
+        certificate = x509.load_pem_x509_certificate(self.certificate_pem.encode())
         files.pkcs12.write_bytes(
             pkcs12.serialize_key_and_certificates(
-                name.encode(), self.key, self.certificate, None, _lock(password)
+                name.encode(), self._key, certificate, None, _encryption(password)
             )
         )
         return files
 
 
 class Authority:
-    """An authority that nobody trusts unless told to."""
+    """A certificate authority. Only clients and servers that are given its certificate trust it."""
 
     def __init__(self, name: str = "Coterie test authority") -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        now = dt.datetime.now(dt.UTC)
-        self._certificate = (
-            x509.CertificateBuilder()
-            .subject_name(self._name)
-            .issuer_name(self._name)
-            .public_key(self._key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - _DAY)
-            .not_valid_after(now + 30 * _DAY)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_usage(signs_certificates=True), critical=True)
-            .add_extension(
-                x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False
-            )
-            .sign(self._key, hashes.SHA256())
-        )
+        self._authority = trustme.CA(organization_unit_name=name)
 
     @property
     def pem(self) -> str:
-        return self._certificate.public_bytes(_PEM).decode()
+        return self._authority.cert_pem.bytes().decode()
 
     def write(self, path: Path) -> Path:
-        """Write the authority's certificate, for a truststore."""
+        """Write the authority's certificate as PEM, for a truststore."""
         path.write_text(self.pem, encoding="ascii")
         return path
 
     def write_pkcs12(self, path: Path, password: str) -> Path:
-        """The same as Java's keytool makes a truststore."""
-        entry = pkcs12.PKCS12Certificate(self._certificate, b"authority")
-        path.write_bytes(pkcs12.serialize_java_truststore([entry], _lock(password)))
+        """Write a truststore as Java's keytool does."""
+        certificate = x509.load_pem_x509_certificate(self._authority.cert_pem.bytes())
+        entry = pkcs12.PKCS12Certificate(certificate, b"authority")
+        path.write_bytes(pkcs12.serialize_java_truststore([entry], _encryption(password)))
         return path
 
     def issue(
@@ -112,54 +95,18 @@ class Authority:
         organization: str = "",
         expired: bool = False,
     ) -> Certificate:
-        """A certificate for a server or a client."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
-        if organization:
-            subject.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
-        now = dt.datetime.now(dt.UTC)
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(x509.Name(subject))
-            .issuer_name(self._name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - 2 * _DAY)
-            .not_valid_after(now - _DAY if expired else now + 30 * _DAY)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(signs_certificates=False), critical=True)
-            .add_extension(x509.SubjectAlternativeName([_host(h) for h in hosts]), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
-                critical=False,
+        """A certificate for a server or a client. `name` is the common name of its subject."""
+        return Certificate(
+            self._authority.issue_cert(
+                *hosts,
+                common_name=name,
+                organization_name=organization or None,
+                not_after=dt.datetime.now(dt.UTC) - _DAY if expired else None,
             )
-            .sign(self._key, hashes.SHA256())
         )
-        return Certificate(certificate, key)
 
 
-def _lock(password: str) -> serialization.KeySerializationEncryption:
+def _encryption(password: str) -> serialization.KeySerializationEncryption:
     if not password:
         return serialization.NoEncryption()
     return serialization.BestAvailableEncryption(password.encode())
-
-
-def _host(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )

@@ -1,8 +1,8 @@
 """The hash of the topics that a group subscribes to, as Kafka computes it since 4.1.
 
-A group stores it in its record. When the hash changes, a topic was created, deleted or got more partitions, and
-the group needs a new assignment. The hashed bytes are Kafka's own, so a log that moves between Kafka and Coterie
-causes no rebalance. Called by coterie.coordinator.consumer.subscriptions.
+A group stores it in its record. When the hash changes, a topic was created, deleted or got more partitions,
+and the group needs a new assignment. The hashed bytes are Kafka's own, so a log that moves between Kafka and
+Coterie causes no rebalance. Called by coterie.coordinator.consumer.subscriptions.
 """
 
 from __future__ import annotations
