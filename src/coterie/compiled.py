@@ -17,7 +17,7 @@ class Native(Protocol):
     """The functions of coterie._native. Arrays are buffers of integers of the machine's byte order."""
 
     def find_places(self, buffer: Any, /) -> bytes:
-        """Where each whole batch of a buffer begins (int64), as coterie.protocol.records.places finds it."""
+        """Where each whole batch of a buffer begins (int64), as coterie.protocol.batch_layout finds it."""
 
     def read_headers(self, buffer: Any, places: Any, headers: Any, /) -> bool:
         """Read the header at each place into columns of int64, one for each field; False if one is cut."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie import compiled
-from coterie.protocol.records.places import find_places
+from coterie.protocol.batch_layout import find_places
 from tests.kit.offsets_log import batch_of, commit
 
 #: What read_commits fills: rows, odd ones, seven numbers; then starts and bytes of four columns of text.

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coterie.client.results import TopicPartition
+from coterie.protocol.batch_layout import find_places
 
 if TYPE_CHECKING:
     from coterie.protocol.messages.data import AbortedTransaction
@@ -113,8 +114,6 @@ def _whole(records: Buffer, position: int, end: int) -> Cut | None:
 
     None if it is not so, or if anything is odd.
     """
-    from coterie.protocol.records.places import find_places  # noqa: PLC0415 - records load much
-
     places = find_places(records)
     if not places:
         return None

@@ -16,6 +16,7 @@ import msgspec
 
 from coterie import compiled
 from coterie.errors import RecordBatchError
+from coterie.protocol.batch_layout import find_places
 from coterie.protocol.records.batch import (
     BATCH_OVERHEAD,
     COMPRESSION_CODEC_MASK,
@@ -32,7 +33,6 @@ from coterie.protocol.records.compression import (
     CompressionType,
     decompress,
 )
-from coterie.protocol.records.places import find_places
 from coterie.protocol.records.record import MIN_RECORD_SIZE, check_records_count
 from coterie.protocol.records.varint import read_varint
 
