@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from coterie import compiled
 from coterie.errors import RecordBatchError
+from coterie.protocol.batch_layout import BATCH_OVERHEAD
 from coterie.protocol.records import (
     CompressionType,
     RecordBatch,
@@ -19,7 +20,6 @@ from coterie.protocol.records import (
     decode_control_record,
 )
 from coterie.protocol.records import columns as columns_module
-from coterie.protocol.records.batch import BATCH_OVERHEAD
 from coterie.protocol.records.columns import read_columns
 
 INT16 = st.integers(-(2**15), 2**15 - 1)

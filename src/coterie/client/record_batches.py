@@ -7,7 +7,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coterie.client.results import TopicPartition
-from coterie.protocol.batch_layout import find_places
+from coterie.protocol.batch_layout import LENGTH_END, MAGIC, MIN_LENGTH, find_places
 
 if TYPE_CHECKING:
     from coterie.protocol.messages.data import AbortedTransaction
@@ -18,8 +18,6 @@ __all__ = ["Budget", "Cut", "FetchedRecords", "cut"]
 
 #: Base offset, length, magic, last offset delta and number of records of a batch.
 _BATCH: Final = Struct(">qi4xb6xi30xi")
-_LENGTH_END: Final = 12
-_MAGIC: Final = 2
 
 
 class FetchedRecords(NamedTuple):
@@ -96,9 +94,9 @@ def cut(records: Buffer, position: int, end: int, budget: Budget) -> Cut:
     last = len(records) - _BATCH.size
     while at <= last and position < end and not budget.spent:
         base, length, magic, delta, count = _BATCH.unpack_from(records, at)
-        stop = at + _LENGTH_END + length
+        stop = at + LENGTH_END + length
         # A batch as it should be needs no closer look, and that look needs imports that take long.
-        odd = magic != _MAGIC or length < _BATCH.size - _LENGTH_END or stop > len(records)
+        odd = magic != MAGIC or length < MIN_LENGTH or stop > len(records)
         if odd and _half(records, at):
             break
         if base >= end:
@@ -118,14 +116,14 @@ def _whole(records: Buffer, position: int, end: int) -> Cut | None:
     if not places:
         return None
     base, length, magic, delta, _ = _BATCH.unpack_from(records, places[-1])
-    at = places[-1] + _LENGTH_END + length
+    at = places[-1] + LENGTH_END + length
     # Half a batch may follow, and nothing else.
     if at + _BATCH.size <= len(records):
         _, length, *_ = _BATCH.unpack_from(records, at)
-        if length < _BATCH.size - _LENGTH_END:
+        if length < MIN_LENGTH:
             return None
     behind = base + delta + 1
-    return Cut(at, behind, places) if magic == _MAGIC and position < behind <= end else None
+    return Cut(at, behind, places) if magic == MAGIC and position < behind <= end else None
 
 
 def _half(records: Buffer, at: int) -> bool:

@@ -13,7 +13,16 @@ import numpy as np
 from crc32c import crc32c
 
 from coterie.errors import RecordBatchError
-from coterie.protocol.records.batch import BATCH_OVERHEAD, MAGIC, batch_end
+from coterie.protocol.batch_layout import (
+    BATCH_OVERHEAD,
+    CHECKED_FROM,
+    CRC_AT,
+    LENGTH_AT,
+    LENGTH_END,
+    MAGIC,
+    MAGIC_AT,
+)
+from coterie.protocol.records.batch import batch_end
 from coterie.protocol.records.columns import (
     MAX_RECORDS,
     MAX_TOTAL_DECOMPRESSED,
@@ -27,12 +36,6 @@ from coterie.protocol.records.compression import Buffer
 
 __all__ = ["Chunk", "Damage", "holds_batch", "parse", "read_batches"]
 
-#: Where in a batch its length, its magic and its checksum are; the length counts from behind itself.
-_LENGTH_AT: Final = 8
-_LENGTH_END: Final = 12
-_MAGIC_AT: Final = 16
-_CRC_AT: Final = 17
-_CRC_END: Final = 21
 #: Offsets of one segment differ by less.
 _OFFSET_SPAN: Final = 1 << 31
 
@@ -179,9 +182,9 @@ def _base_offset(view: memoryview, at: int) -> int:
 
 def holds_batch(data: bytes, least: int) -> bool:
     """Whether somewhere in the data is a whole batch, with a first offset of `least` or not far behind."""
-    places = np.flatnonzero(np.frombuffer(data, np.uint8)[_MAGIC_AT:] == MAGIC)
+    places = np.flatnonzero(np.frombuffer(data, np.uint8)[MAGIC_AT:] == MAGIC)
     offset = gather(data, ">i8", places).astype(np.int64)
-    ends = places + _LENGTH_END + gather(data, ">i4", places + _LENGTH_AT).astype(np.int64)
+    ends = places + LENGTH_END + gather(data, ">i4", places + LENGTH_AT).astype(np.int64)
     sizes = ends - places
     fits = (sizes >= BATCH_OVERHEAD) & (ends <= len(data))
     fits &= (offset >= least) & (offset < least + _OFFSET_SPAN)
@@ -191,7 +194,7 @@ def holds_batch(data: bytes, least: int) -> bool:
     order = order[np.cumsum(sizes[order]) <= 3 * len(data)]
     view = memoryview(data)
     return any(
-        crc32c(view[at + _CRC_END : end])
-        == int.from_bytes(view[at + _CRC_AT : at + _CRC_END], "big")
+        crc32c(view[at + CHECKED_FROM : end])
+        == int.from_bytes(view[at + CRC_AT : at + CHECKED_FROM], "big")
         for at, end in zip(places[order].tolist(), ends[order].tolist(), strict=True)
     )

@@ -18,7 +18,8 @@ import numpy as np
 
 from coterie.datasets.chunks import Chunk, holds_batch, read_batches
 from coterie.errors import CoterieError, InvalidArgument, RecordBatchError
-from coterie.protocol.records.batch import BATCH_OVERHEAD, decode_batches
+from coterie.protocol.batch_layout import BATCH_OVERHEAD, LENGTH_AT, LENGTH_END
+from coterie.protocol.records.batch import decode_batches
 
 __all__ = ["PartitionFiles", "SegmentFile", "end_offset", "find_partitions", "read_files"]
 
@@ -221,7 +222,7 @@ class _Reading:
 
 def _size_of_first(data: bytes) -> int:
     """The size of the batch that data begins with, as it claims."""
-    return 12 + int.from_bytes(data[8:12], "big", signed=True)
+    return LENGTH_END + int.from_bytes(data[LENGTH_AT:LENGTH_END], "big", signed=True)
 
 
 def _behind(chunk: Chunk, known: int) -> int:

@@ -20,6 +20,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from coterie.errors import RecordBatchError
+from coterie.protocol.batch_layout import LENGTH_END, MAGIC, MAGIC_AT
 from coterie.protocol.records import decode_batches
 from coterie.storage.compaction import finish_swaps
 from coterie.storage.config import LogConfig
@@ -34,9 +35,7 @@ __all__ = ["DAMAGED_SUFFIX", "LogRecovery"]
 DAMAGED_SUFFIX = ".damaged"
 
 _LENGTH_AND_MAGIC = Struct(">qi4xb")  # base offset, length, (leader epoch,) magic
-_MAGIC_AT = 16
-_LENGTH_END = 12
-_MAGIC_BYTE = b"\x02"
+_MAGIC_BYTE = bytes([MAGIC])
 _SEARCH_CHUNK = 1024 * 1024
 # Offsets of a batch behind damage are a little larger than before it; chance bytes are anywhere.
 _OFFSET_SPAN = 2**31
@@ -238,16 +237,16 @@ def _valid_batch_follows(file: File, position: int, end: int, offset: int) -> bo
     header = file.pread(_LENGTH_AND_MAGIC.size, position)
     if len(header) == _LENGTH_AND_MAGIC.size:
         _, length, magic = _LENGTH_AND_MAGIC.unpack(header)
-        if magic == _MAGIC_BYTE[0] and position + _LENGTH_END + length == end:
+        if magic == MAGIC and position + LENGTH_END + length == end:
             return False
     start = position + 1
     while start < end:
-        window = file.pread(_SEARCH_CHUNK + _MAGIC_AT, start)
-        found = window.find(_MAGIC_BYTE, _MAGIC_AT)
+        window = file.pread(_SEARCH_CHUNK + MAGIC_AT, start)
+        found = window.find(_MAGIC_BYTE, MAGIC_AT)
         while found >= 0:
-            at = found - _MAGIC_AT
+            at = found - MAGIC_AT
             base, length, _ = _LENGTH_AND_MAGIC.unpack_from(window, at)
-            size = _LENGTH_END + length
+            size = LENGTH_END + length
             fits = 0 < size <= end - start - at and offset < base < offset + _OFFSET_SPAN
             if fits and _is_batch(file.pread(size, start + at)):
                 return True

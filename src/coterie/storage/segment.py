@@ -18,8 +18,9 @@ from struct import Struct
 from typing import NamedTuple
 
 from coterie.errors import RecordBatchError
+from coterie.protocol.batch_layout import BATCH_OVERHEAD, LENGTH_END
 from coterie.protocol.records import RecordBatch, decode_batches
-from coterie.protocol.records.batch import BATCH_OVERHEAD, batch_end
+from coterie.protocol.records.batch import batch_end
 from coterie.storage.config import LogConfig
 from coterie.storage.crash_points import write_with_crash_point
 from coterie.storage.files import Buffer, File, FileSystem
@@ -31,7 +32,6 @@ _NO_TIMESTAMP = -1
 
 # Of a batch header: base offset, length, last offset delta, max timestamp.
 _HEADER = Struct(">qi11xi8xq")
-_LENGTH_END = 12  # the length counts the bytes from here
 
 _SCAN_CHUNK = 4 * 1024 * 1024
 _HEADER_WINDOW = 8 * 1024  # twice index.interval.bytes: a look-up reads about once
@@ -94,7 +94,7 @@ def scan_batches(file: File, position: int, end: int) -> Iterator[tuple[int, Rec
 def _size_of_cut_batch(view: memoryview) -> int:
     if len(view) < BATCH_OVERHEAD:
         return BATCH_OVERHEAD
-    return _LENGTH_END + int(_HEADER.unpack_from(view)[1])
+    return LENGTH_END + int(_HEADER.unpack_from(view)[1])
 
 
 class Segment:
@@ -172,7 +172,7 @@ class Segment:
                 start = position
                 window = self.file().pread(_HEADER_WINDOW, start)
             base, length, delta, timestamp = _HEADER.unpack_from(window, position - start)
-            size = _LENGTH_END + length
+            size = LENGTH_END + length
             yield Place(position, size, base, base + delta, timestamp)
             position += size
 
@@ -191,7 +191,7 @@ class Segment:
         data = self.file().pread(wanted, first.position)
         end = first.size
         while end + _HEADER.size <= wanted:
-            size = _LENGTH_END + int(_HEADER.unpack_from(data, end)[1])
+            size = LENGTH_END + int(_HEADER.unpack_from(data, end)[1])
             if end + size > wanted:
                 break
             end += size

@@ -17,6 +17,12 @@ import msgspec
 from crc32c import crc32c
 
 from coterie.errors import RecordBatchError
+from coterie.protocol.batch_layout import (
+    BATCH_OVERHEAD,
+    LENGTH_END,
+    MAGIC,
+    MIN_LENGTH,
+)
 from coterie.protocol.records.compression import (
     MAX_DECOMPRESSED,
     Buffer,
@@ -34,11 +40,9 @@ from coterie.protocol.records.record import (
 from coterie.protocol.records.varint import VARINTS, encode_varint
 
 __all__ = [
-    "BATCH_OVERHEAD",
     "COMPRESSION_CODEC_MASK",
     "CONTROL_FLAG_MASK",
     "DELETE_HORIZON_FLAG_MASK",
-    "MAGIC",
     "TIMESTAMP_TYPE_MASK",
     "TRANSACTIONAL_FLAG_MASK",
     "Batches",
@@ -57,10 +61,6 @@ _BODY = Struct(">hiqqqhii")  # attributes to records count, in the order of Reco
 _LENGTH_AND_MAGIC = Struct(">8xi4xb")
 _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
-_LENGTH_END = 12  # the length counts the bytes from here
-BATCH_OVERHEAD = _HEAD.size + _BODY.size  # Kafka's RECORD_BATCH_OVERHEAD
-_MIN_LENGTH = BATCH_OVERHEAD - _LENGTH_END
-MAGIC = 2
 
 # The bits of the attributes.
 COMPRESSION_CODEC_MASK = 0x07
@@ -141,7 +141,7 @@ class RecordBatch(msgspec.Struct, frozen=True, gc=False):
         )
         head = _HEAD.pack(
             self.base_offset,
-            _MIN_LENGTH + len(self.payload),
+            MIN_LENGTH + len(self.payload),
             self.partition_leader_epoch,
             MAGIC,
             crc32c(self.payload, crc32c(body)),
@@ -207,9 +207,9 @@ def batch_end(view: memoryview, position: int) -> int | None:
     if magic != MAGIC:
         known = "the format before Kafka 0.11" if magic in (0, 1) else "unknown"
         raise _damaged(f"magic {magic}, {known}; only magic 2 is read", "magic", position)
-    if length < _MIN_LENGTH:
-        raise _damaged(f"{length}, where an empty batch has {_MIN_LENGTH}", "length", position)
-    end = position + _LENGTH_END + int(length)
+    if length < MIN_LENGTH:
+        raise _damaged(f"{length}, where an empty batch has {MIN_LENGTH}", "length", position)
+    end = position + LENGTH_END + int(length)
     return end if end <= len(view) else None
 
 
@@ -309,7 +309,7 @@ def assign_offsets(
 ) -> None:
     """Give the encoded batch at `position` its place in a log; the checksum covers neither field."""
     _BASE_OFFSET.pack_into(buffer, position, base_offset)
-    _LEADER_EPOCH.pack_into(buffer, position + _LENGTH_END, partition_leader_epoch)
+    _LEADER_EPOCH.pack_into(buffer, position + LENGTH_END, partition_leader_epoch)
 
 
 def increment_sequence(sequence: int, increment: int) -> int:

@@ -15,13 +15,12 @@ from crc32c import crc32c
 from numpy.typing import NDArray
 
 from coterie import compiled
+from coterie.protocol.batch_layout import CHECKED_FROM
 
-__all__ = ["CHECKED_FROM", "first_wrong"]
+__all__ = ["first_wrong"]
 
 Int64s = NDArray[np.int64]
 
-#: Where in a batch the bytes begin that its checksum covers.
-CHECKED_FROM = 21
 #: The CRC-32C of anything that is followed by its own, least byte first.
 _RESIDUE = 0x48674BC7
 #: What leads from there back to the beginning, crc32c(_BACK, _RESIDUE) being 0: as many bytes as a header has

@@ -16,12 +16,10 @@ import msgspec
 
 from coterie import compiled
 from coterie.errors import RecordBatchError
-from coterie.protocol.batch_layout import find_places
+from coterie.protocol.batch_layout import BATCH_OVERHEAD, LENGTH_END, MAGIC, find_places
 from coterie.protocol.records.batch import (
-    BATCH_OVERHEAD,
     COMPRESSION_CODEC_MASK,
     CONTROL_FLAG_MASK,
-    MAGIC,
     TIMESTAMP_TYPE_MASK,
     TRANSACTIONAL_FLAG_MASK,
     batch_end,
@@ -75,7 +73,6 @@ _HEADER = np.dtype(
     ]
 )
 _FIELDS = {name: index for index, name in enumerate(_HEADER.names or ())}
-_LENGTH_END = 12  # the length counts the bytes from here
 
 # Below this many batches at once, a loop in Python over their records is quicker than vector steps.
 _FEW = 128
@@ -239,7 +236,7 @@ def read_columns(
     end = _check_batches(view, positions, batches, check_crc=check_crc)
     counts = batches.column("records_count")
     starts = positions + BATCH_OVERHEAD
-    ends = np.where(counts == 0, starts, positions + _LENGTH_END + batches.column("length"))
+    ends = np.where(counts == 0, starts, positions + LENGTH_END + batches.column("length"))
     codecs = np.where(counts == 0, 0, batches.attributes & COMPRESSION_CODEC_MASK)
     unpacked = _unpack(view, codecs, starts, ends, (limit, total_limit)) if codecs.any() else []
     data = b"".join((view, *unpacked)) if unpacked else buffer
@@ -267,7 +264,7 @@ def _check_batches(
     view: memoryview, positions: Int64s, batches: BatchColumns, *, check_crc: bool
 ) -> int:
     """Where the last batch ends; RecordBatchError for the first that is none, or is not as it was written."""
-    ends = positions + _LENGTH_END + batches.column("length")
+    ends = positions + LENGTH_END + batches.column("length")
     for position in positions[batches.column("magic") != MAGIC][:1].tolist():
         batch_end(view, position)  # raises, for its magic
     stored = batches.column("crc")

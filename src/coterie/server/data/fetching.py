@@ -12,6 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from coterie.error_codes import ErrorCode
+from coterie.protocol.batch_layout import LENGTH_END
 from coterie.protocol.messages.data import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -214,7 +215,7 @@ def _up_to(data: bytes, end_offset: int) -> bytes:
         base_offset, length = _BASE_OFFSET_AND_LENGTH.unpack_from(data, at)
         if base_offset >= end_offset:
             break
-        at += _BASE_OFFSET_AND_LENGTH.size + length
+        at += LENGTH_END + length
     return data[:at]
 
 
@@ -224,5 +225,5 @@ def _end_of(data: bytes) -> int:
     at = base_offset = 0
     while at < len(data):
         base_offset, length = _BASE_OFFSET_AND_LENGTH.unpack_from(data, at)
-        at += _BASE_OFFSET_AND_LENGTH.size + length
+        at += LENGTH_END + length
     return int(base_offset) + 1

@@ -10,8 +10,9 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coterie.protocol.batch_layout import CHECKED_FROM
 from coterie.protocol.records import checksums
-from coterie.protocol.records.checksums import CHECKED_FROM, first_wrong
+from coterie.protocol.records.checksums import first_wrong
 
 pytestmark = pytest.mark.usefixtures("readers")
 
