@@ -20,7 +20,6 @@ from coterie.errors import ProtocolError
 from coterie.protocol.api import ApiKey
 from coterie.protocol.catalog import all_messages
 from coterie.protocol.codec import decode_prefix, encode
-from coterie.protocol.consumer_blobs import decode_assignment, decode_subscription
 from coterie.protocol.frames import (
     FrameBuffer,
     decode_request,
@@ -39,7 +38,13 @@ from coterie.protocol.group_records import (
 from coterie.protocol.records import RecordBatch, decode_batches, decode_control_record
 from coterie.protocol.records.columns import read_columns
 from coterie.protocol.schema import Message
-from coterie.protocol.versioned import Undecoded, encode_versioned, leading_number
+from coterie.protocol.versioned import (
+    Undecoded,
+    decode_assignment,
+    decode_subscription,
+    encode_versioned,
+    leading_number,
+)
 
 __all__ = ["TARGETS", "Disagreement", "message_target", "run", "seed"]
 

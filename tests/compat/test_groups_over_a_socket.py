@@ -9,7 +9,6 @@ import pytest
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.api import ApiKey
-from coterie.protocol.consumer_blobs import decode_assignment, decode_subscription
 from coterie.protocol.group_state import GroupState
 from coterie.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from coterie.protocol.messages.consumer_protocol import (
@@ -44,7 +43,7 @@ from coterie.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from coterie.protocol.versioned import encode_versioned
+from coterie.protocol.versioned import decode_assignment, decode_subscription, encode_versioned
 from tests.kit.kafka import KafkaCluster
 from tests.kit.wire_client import WireClient
 

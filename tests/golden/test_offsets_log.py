@@ -10,13 +10,17 @@ from typing import Any
 
 import pytest
 
-from coterie.protocol.consumer_blobs import decode_assignment, decode_subscription
 from coterie.protocol.group_records import decode_record
 from coterie.protocol.group_records.classic import GroupMetadataValue
 from coterie.protocol.kafka_json import to_json
 from coterie.protocol.records import Record, RecordBatch, decode_batches, decode_control_record
 from coterie.protocol.schema import Message
-from coterie.protocol.versioned import Undecoded, leading_number
+from coterie.protocol.versioned import (
+    Undecoded,
+    decode_assignment,
+    decode_subscription,
+    leading_number,
+)
 from tests.kit.golden import DATA
 
 SEGMENTS = sorted((DATA / "offsets-log").glob("*.log"))

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.protocol.codec import decode, decode_prefix, encode
-from coterie.protocol.consumer_blobs import decode_assignment, decode_subscription
 from coterie.protocol.group_records import (
     GroupRecord,
     RecordType,
@@ -38,7 +37,12 @@ from coterie.protocol.schema import (
     StructOf,
     fields_of,
 )
-from coterie.protocol.versioned import Undecoded, encode_versioned
+from coterie.protocol.versioned import (
+    Undecoded,
+    decode_assignment,
+    decode_subscription,
+    encode_versioned,
+)
 from tests.property.strategies import PAIRS, Pair, examples, messages, pair_id
 
 every_pair = pytest.mark.parametrize("pair", PAIRS, ids=pair_id)

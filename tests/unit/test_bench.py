@@ -28,7 +28,6 @@ from bench.rebalance import p50_of_rebalances
 from bench.samples import described_groups, listed_groups, offsets_log
 from bench.scene import TINY, prepare
 from bench.servers import Server, Unavailable, coterie
-from coterie.protocol.consumer_blobs import decode_assignment, decode_subscription
 from coterie.protocol.group_records import decode_record
 from coterie.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -36,7 +35,7 @@ from coterie.protocol.messages.consumer_protocol import (
 )
 from coterie.protocol.messages.membership import HeartbeatRequest
 from coterie.protocol.records import decode_batches
-from coterie.protocol.versioned import Undecoded
+from coterie.protocol.versioned import Undecoded, decode_assignment, decode_subscription
 
 KEYS = {"name", "ours", "peer", "peer_name", "unit", "ratio", "goal", "met"}
 

@@ -1,14 +1,13 @@
-"""Runs files of protocol vectors through both directions: `python -m coterie.cli.vectors FILE...`.
+"""Protocol vectors: files of messages as bytes and as JSON, checked in both directions.
 
 A vector is one line of JSON: bytes that Apache Kafka wrote, and Kafka's own JSON for them. It passes
-when our decoding gives that JSON and our encoding gives those bytes.
+when our decoding gives that JSON and our encoding gives those bytes. Called by `coterie wire check`.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from coterie.protocol.kafka_json import from_json, to_json
 from coterie.protocol.schema import Message, fields_of
 from coterie.protocol.wire import write_uvarint
 
-__all__ = ["Verdict", "check_files", "check_vector", "main", "read_vectors"]
+__all__ = ["Verdict", "check_files", "check_vector", "read_vectors"]
 
 
 class Verdict(NamedTuple):
@@ -123,32 +122,3 @@ def _with_tags(message: Message, version: int, unknown: dict[int, bytes]) -> byt
         write_uvarint(tag) + write_uvarint(len(raw)) + raw for tag, raw in sorted(unknown.items())
     )
     return encoded[:start] + write_uvarint(count) + section[1:] + extra
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Print each failure and a closing count; the exit code is 1 when anything failed."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    out = sys.stdout
-    if not arguments:
-        sys.stderr.write("usage: python -m coterie.cli.vectors FILE.jsonl ...\n")
-        return 2
-    passed = failed = 0
-    try:
-        for verdict in check_files(Path(each) for each in arguments):
-            if verdict.failure:
-                failed += 1
-                out.write(f"FAILED {verdict.title}: {verdict.failure}\n")
-            else:
-                passed += 1
-    except CoterieError as error:
-        sys.stderr.write(f"Error: {error}\n")
-        return 2
-    if not passed + failed:
-        sys.stderr.write("Error: there is no vector in these files\n")
-        return 2
-    out.write(f"{passed} passed, {failed} failed\n")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,14 +1,15 @@
-"""`coterie wire`: bytes of the protocol in, messages out, for people with a capture and a question."""
+"""`coterie wire`: decode bytes of the protocol, and check files of them."""
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
-from coterie.cli import vectors
+from coterie.cli.vectors import check_files
 from coterie.errors import CoterieError, ProtocolError
 from coterie.protocol.api import ApiKey
 from coterie.protocol.catalog import find_api, find_message
@@ -32,7 +33,20 @@ def check(files: tuple[str, ...]) -> None:
 
     Ends with `N passed, M failed`; the exit code is 1 when anything failed.
     """
-    sys.exit(vectors.main(list(files)))
+    passed = failed = 0
+    try:
+        for verdict in check_files(map(Path, files)):
+            if verdict.failure:
+                failed += 1
+                click.echo(f"FAILED {verdict.title}: {verdict.failure}")
+            else:
+                passed += 1
+    except CoterieError as error:
+        raise click.UsageError(str(error)) from None
+    if not passed + failed:
+        raise click.UsageError("there is no vector in these files")
+    click.echo(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
 
 
 @command.command("decode")

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.client.results import GroupDescription, Member, TopicPartition
-from coterie.protocol.consumer_blobs import decode_assignment, decode_subscription
 from coterie.protocol.group_state import GroupState, GroupType
-from coterie.protocol.versioned import Undecoded
+from coterie.protocol.versioned import Undecoded, decode_assignment, decode_subscription
 
 if TYPE_CHECKING:
     from coterie.protocol.messages import consumer_groups, groups, share_groups, streams_groups

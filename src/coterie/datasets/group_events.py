@@ -14,13 +14,12 @@ import pyarrow as pa
 
 from coterie.datasets.chunks import Chunk
 from coterie.datasets.times import moment
-from coterie.protocol.consumer_blobs import decode_assignment, decode_subscription
 from coterie.protocol.group_records import classic as classic_records
 from coterie.protocol.group_records import consumer, decode_record, record_types, share, streams
 from coterie.protocol.records.columns import Int64s, gather
 from coterie.protocol.schema import RecordKey, RecordValue
 from coterie.protocol.types import Uuid
-from coterie.protocol.versioned import Undecoded
+from coterie.protocol.versioned import Undecoded, decode_assignment, decode_subscription
 
 __all__ = ["event_rows", "group_events"]
 

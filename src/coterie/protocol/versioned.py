@@ -1,7 +1,8 @@
-"""Blobs that carry their own version: consumers' metadata, and the keys and values of group records.
+"""Blobs that begin with their version: consumers' metadata, and the keys and values of group records.
 
-What cannot be read is a value, `Undecoded`, with the bytes and the reason: a reader of a log or of
-somebody's member metadata goes on, and a person can be told.
+A blob that cannot be decoded is a value, `Undecoded`, with the bytes and the reason, so readers of a log or
+of member metadata continue. Foreign bytes are common in member metadata: Connect, and anything else that
+joins a group, has a format of its own there.
 """
 
 from __future__ import annotations
@@ -14,9 +15,20 @@ import msgspec
 
 from coterie.errors import ProtocolError
 from coterie.protocol.codec import decode_prefix, encode
+from coterie.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 from coterie.protocol.schema import Message
 
-__all__ = ["Undecoded", "decode_versioned", "encode_versioned", "leading_number"]
+__all__ = [
+    "Undecoded",
+    "decode_assignment",
+    "decode_subscription",
+    "decode_versioned",
+    "encode_versioned",
+    "leading_number",
+]
 
 M = TypeVar("M", bound=Message)
 
@@ -41,7 +53,7 @@ def encode_versioned(message: Message, version: int) -> bytes:
 
 
 def decode_versioned(cls: type[M], data: bytes, *, newer: bool = False) -> M | Undecoded:
-    """A message behind its version.
+    """A message that follows its version.
 
     With `newer`, a version above those we know is read as the highest we know: for blobs whose authors
     promise that fields are only ever added at the end.
@@ -58,3 +70,15 @@ def decode_versioned(cls: type[M], data: bytes, *, newer: bool = False) -> M | U
         return decode_prefix(cls, data, version, offset=2)[0]
     except ProtocolError as error:
         return Undecoded(data, str(error))
+
+
+def decode_subscription(data: bytes) -> ConsumerProtocolSubscription | Undecoded:
+    """The subscription of a classic consumer. As in Kafka, a newer version is read as the newest known."""
+    return decode_versioned(ConsumerProtocolSubscription, data, newer=True)
+
+
+def decode_assignment(data: bytes) -> ConsumerProtocolAssignment | Undecoded:
+    """The assignment of a classic consumer; a member without partitions may be given no bytes at all."""
+    if not data:
+        return ConsumerProtocolAssignment()
+    return decode_versioned(ConsumerProtocolAssignment, data, newer=True)

@@ -7,7 +7,6 @@ read to is kept per group, by coterie.simulation.reading.
 from __future__ import annotations
 
 from coterie.error_codes import ErrorCode
-from coterie.protocol.consumer_blobs import decode_assignment, decode_subscription
 from coterie.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -26,7 +25,12 @@ from coterie.protocol.messages.membership import (
     SyncGroupResponse,
 )
 from coterie.protocol.schema import Response
-from coterie.protocol.versioned import Undecoded, encode_versioned
+from coterie.protocol.versioned import (
+    Undecoded,
+    decode_assignment,
+    decode_subscription,
+    encode_versioned,
+)
 from coterie.simulation.assignors import Assignment, assign_range, assign_sticky
 from coterie.simulation.chronicle import Cause
 from coterie.simulation.reading import Reader, Reading

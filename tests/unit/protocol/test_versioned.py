@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.protocol.consumer_blobs import decode_assignment, decode_subscription
 from coterie.protocol.group_records import (
     decode_key,
     decode_record,
@@ -21,7 +20,12 @@ from coterie.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from coterie.protocol.versioned import Undecoded, encode_versioned
+from coterie.protocol.versioned import (
+    Undecoded,
+    decode_assignment,
+    decode_subscription,
+    encode_versioned,
+)
 
 SUBSCRIPTION = ConsumerProtocolSubscription(topics=("orders",), generation_id=3)
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from coterie.error_codes import ErrorCode
-from coterie.protocol.consumer_blobs import decode_assignment, decode_subscription
 from coterie.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from coterie.protocol.messages.groups import (
     DeleteGroupsRequest,
@@ -30,7 +29,7 @@ from coterie.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
 )
-from coterie.protocol.versioned import Undecoded
+from coterie.protocol.versioned import Undecoded, decode_assignment, decode_subscription
 from coterie.server.cluster import Cluster
 from coterie.testing import EmbeddedCluster
 from tests.kit.wire_client import WireClient

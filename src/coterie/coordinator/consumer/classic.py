@@ -30,7 +30,6 @@ from coterie.coordinator.consumer.target import Change
 from coterie.coordinator.outcome import Outcome, RequestContext, Step, TopicView
 from coterie.coordinator.phases import MemberSubject, Reason
 from coterie.error_codes import ErrorCode
-from coterie.protocol.consumer_blobs import decode_subscription
 from coterie.protocol.group_records.consumer import (
     ClassicMemberMetadata,
     ConsumerGroupMemberMetadataValue,
@@ -49,7 +48,7 @@ from coterie.protocol.messages.membership import (
     SyncGroupResponse,
 )
 from coterie.protocol.types import Uuid
-from coterie.protocol.versioned import Undecoded
+from coterie.protocol.versioned import Undecoded, decode_subscription
 
 __all__ = ["ClassicMembers"]
 

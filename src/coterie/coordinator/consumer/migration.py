@@ -31,7 +31,6 @@ from coterie.coordinator.group import ClassicGroup
 from coterie.coordinator.outcome import Record, RequestContext, Step, TopicView
 from coterie.coordinator.phases import Phases, group_record
 from coterie.error_codes import ErrorCode
-from coterie.protocol.consumer_blobs import decode_assignment, decode_subscription
 from coterie.protocol.group_records.classic import GroupMetadataKey
 from coterie.protocol.group_records.consumer import (
     ClassicMemberMetadata,
@@ -49,7 +48,13 @@ from coterie.protocol.messages.membership import (
     SyncGroupResponse,
 )
 from coterie.protocol.types import Uuid
-from coterie.protocol.versioned import Undecoded, encode_versioned, leading_number
+from coterie.protocol.versioned import (
+    Undecoded,
+    decode_assignment,
+    decode_subscription,
+    encode_versioned,
+    leading_number,
+)
 
 __all__ = ["Migration", "classic_metadata", "encoded_assignment"]
 

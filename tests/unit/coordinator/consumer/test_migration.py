@@ -9,7 +9,6 @@ import pytest
 from coterie.coordinator import GroupConfig
 from coterie.coordinator.config import MigrationPolicy
 from coterie.error_codes import ErrorCode
-from coterie.protocol.consumer_blobs import decode_assignment
 from coterie.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -22,7 +21,7 @@ from coterie.protocol.messages.membership import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from coterie.protocol.versioned import Undecoded, encode_versioned
+from coterie.protocol.versioned import Undecoded, decode_assignment, encode_versioned
 from tests.kit.invariants import check_live_equals_replay
 from tests.unit.coordinator.consumer.members import AT_ONCE, ConsumerDriver, Person
 
