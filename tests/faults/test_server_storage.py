@@ -14,6 +14,7 @@ import pytest
 
 from coterie.coordinator.config import GroupConfig
 from coterie.error_codes import ErrorCode
+from coterie.files import File
 from coterie.protocol.messages.membership import HeartbeatRequest, HeartbeatResponse
 from coterie.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -27,7 +28,6 @@ from coterie.protocol.messages.offsets import (
 from coterie.server.cluster import Cluster
 from coterie.server.settings.config import ServerConfig
 from coterie.storage.errors import StorageBroken
-from coterie.storage.files import File
 from tests.kit.fault_fs import FaultFS
 from tests.kit.wire_client import WireClient
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from coterie.crash_points import CRASH_POINTS
 from coterie.protocol.records import build_batch
 from coterie.storage import (
     DataDirectory,
@@ -32,7 +33,6 @@ from coterie.storage import (
     UnsupportedFormat,
     repair,
 )
-from coterie.storage.crash_points import CRASH_POINTS
 from tests.kit.fault_fs import FaultFS
 
 REPOSITORY = Path(__file__).parents[2]

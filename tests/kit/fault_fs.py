@@ -18,8 +18,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from coterie.files import Buffer, File
 from coterie.storage.errors import StorageLocked
-from coterie.storage.files import Buffer, File, FileLock
+from coterie.storage.files import FileLock
 
 SECTOR = 512
 

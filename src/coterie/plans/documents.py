@@ -1,4 +1,4 @@
-"""JSON documents on disk: written whole and synced before they have a name; checked when they are read."""
+"""JSON documents on disk: replaced as a whole, and validated when they are read."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from coterie.errors import CoterieError
+from coterie.files import replace_file
 
 __all__ = ["decode_document", "document_bytes", "read_bytes", "save_bytes", "save_document"]
 
@@ -20,15 +21,14 @@ def save_document(path: Path, document: msgspec.Struct) -> None:
 
 
 def document_bytes(document: msgspec.Struct) -> bytes:
-    """As it is written: indented, for people read plans."""
+    """The document as it is written: indented, because users read plans."""
     return msgspec.json.format(msgspec.json.encode(document)) + b"\n"
 
 
 def save_bytes(path: Path, content: bytes, *, private: bool = False) -> None:
-    from coterie.storage.small_files import save_among_others  # noqa: PLC0415 - only to write
-
+    """Replace the file, atomically and durably; only its owner may read a private one."""
     try:
-        save_among_others(path, content, private=private)
+        replace_file(path, content, mode=0o600 if private else 0o640)
     except OSError as error:
         raise CoterieError(f"{path} cannot be written: {error.strerror}") from None
 
@@ -41,7 +41,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def decode_document(path: Path, kind: type[T], name: str) -> T:
-    """What the file says, if it is of this kind; else one sentence with the place of the trouble."""
+    """The document in a file, if it is of this kind; else a one-line error with the position."""
     try:
         return msgspec.json.decode(read_bytes(path), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

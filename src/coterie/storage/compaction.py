@@ -21,7 +21,9 @@ from pathlib import Path
 
 import msgspec
 
+from coterie.crash_points import crash_point, write_with_crash_point
 from coterie.errors import RecordBatchError
+from coterie.files import File
 from coterie.protocol.records import (
     Record,
     RecordBatch,
@@ -30,9 +32,8 @@ from coterie.protocol.records import (
     decode_batches,
 )
 from coterie.protocol.records.batch import DELETE_HORIZON_FLAG_MASK
-from coterie.storage.crash_points import crash_point, write_with_crash_point
 from coterie.storage.errors import StorageDamaged
-from coterie.storage.files import File, FileSystem
+from coterie.storage.files import FileSystem
 from coterie.storage.partition_log import PartitionLog
 from coterie.storage.segment import LOG_SUFFIX, Segment, place_of, scan_batches, segment_name
 from coterie.storage.transactions import Transactions

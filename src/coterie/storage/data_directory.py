@@ -31,12 +31,13 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
+from coterie.crash_points import crash_point
+from coterie.files import Buffer
 from coterie.protocol.records import RecordBatch
 from coterie.storage.compaction import Cleaned, clean, dirty_ratio, needs_cleaning, swap, write_anew
 from coterie.storage.config import DEFAULT_JOURNAL_BYTES, Durability, LogConfig
-from coterie.storage.crash_points import crash_point
 from coterie.storage.errors import OffsetOutOfRange, StorageFull, TornTail, UnknownPartition
-from coterie.storage.files import Buffer, FileSystem, OsFileSystem
+from coterie.storage.files import FileSystem, OsFileSystem
 from coterie.storage.opening import DELETE_SUFFIX, Opened, Opening, remove_tree
 from coterie.storage.partition_log import PartitionLog, StagedBatch, TopicPartition
 from coterie.storage.small_files import (

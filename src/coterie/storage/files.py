@@ -16,35 +16,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
+from coterie.files import Buffer, File, OsFile, sync
 from coterie.storage.errors import StorageLocked
 
-__all__ = ["Buffer", "File", "FileLock", "FileSystem", "MemoryFileSystem", "OsFileSystem"]
-
-Buffer = bytes | bytearray | memoryview
+__all__ = ["FileLock", "FileSystem", "MemoryFileSystem", "OsFileSystem"]
 
 _FILE_MODE = 0o640
 _PRIVATE_MODE = 0o600
 _DIRECTORY_MODE = 0o750
 _SYNC_THREADS = 4
-
-
-class File(Protocol):
-    """An open file. Positions are given with every call, so that a failed write is simply done again."""
-
-    def pread(self, size: int, position: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of the file."""
-
-    def pwrite(self, data: Buffer, position: int) -> None:
-        """All of `data`, or OSError with any part of it written."""
-
-    def truncate(self, size: int) -> None: ...
-
-    def size(self) -> int: ...
-
-    def sync(self) -> None:
-        """fdatasync: contents and size are durable when this returns."""
-
-    def close(self) -> None: ...
 
 
 class FileLock(Protocol):
@@ -97,12 +77,7 @@ class OsFileSystem:
             except OSError:
                 os.close(descriptor)
                 raise
-        return _OsFile(descriptor)
-
-    def create(self, path: Path, *, private: bool = False) -> File:
-        """A new file; one that is there already, be it a link, is an error."""
-        flags = os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL
-        return _OsFile(os.open(path, flags, _PRIVATE_MODE if private else _FILE_MODE))
+        return OsFile(descriptor)
 
     def exists(self, path: Path) -> bool:
         return path.exists()
@@ -130,11 +105,7 @@ class OsFileSystem:
                 done.result()
 
     def sync_directory(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(path)
 
     def lock(self, path: Path) -> FileLock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
@@ -151,45 +122,6 @@ class OsFileSystem:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
         return _OsLock(descriptor)
-
-
-class _OsFile:
-    __slots__ = ("_descriptor",)
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def pread(self, size: int, position: int) -> bytes:
-        data = os.pread(self._descriptor, size, position)
-        if len(data) == size or not data:
-            return data
-        # Short in the middle of a file: Linux stops at 2 GiB, and network file systems where they like.
-        parts = [data]
-        got = len(data)
-        while got < size and (more := os.pread(self._descriptor, size - got, position + got)):
-            parts.append(more)
-            got += len(more)
-        return b"".join(parts)
-
-    def pwrite(self, data: Buffer, position: int) -> None:
-        written = os.pwrite(self._descriptor, data, position)
-        while written < len(data):
-            # A disk that fills up takes a part first and says ENOSPC when asked for the rest.
-            written += os.pwrite(self._descriptor, memoryview(data)[written:], position + written)
-
-    def truncate(self, size: int) -> None:
-        os.ftruncate(self._descriptor, size)
-
-    def size(self) -> int:
-        return os.fstat(self._descriptor).st_size
-
-    def sync(self) -> None:
-        os.fdatasync(self._descriptor)
-
-    def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
 
 
 class _OsLock:

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from coterie.storage.crash_points import crash_point
+from coterie.crash_points import crash_point
 from coterie.storage.errors import StorageBroken, StorageFull
 from coterie.storage.files import FileSystem
 from coterie.storage.journal import Journal, payload_size

@@ -26,9 +26,10 @@ from typing import NamedTuple, Self
 
 from crc32c import crc32c
 
-from coterie.storage.crash_points import crash_point, write_with_crash_point
+from coterie.crash_points import crash_point, write_with_crash_point
+from coterie.files import Buffer, File
 from coterie.storage.errors import StorageDamaged
-from coterie.storage.files import Buffer, File, FileSystem
+from coterie.storage.files import FileSystem
 
 __all__ = ["JOURNAL_NAME", "SECTOR", "Journal", "JournalEntry", "payload_size"]
 

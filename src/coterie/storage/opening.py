@@ -11,10 +11,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+from coterie.files import Buffer
 from coterie.storage.cluster_log import CLUSTER_LOG, CLUSTER_LOG_CONFIG
 from coterie.storage.config import Durability, LogConfig
 from coterie.storage.errors import StorageDamaged, StorageUnwritable, TornTail, UnsupportedFormat
-from coterie.storage.files import Buffer, FileLock, FileSystem
+from coterie.storage.files import FileLock, FileSystem
 from coterie.storage.group_commit import GroupCommit
 from coterie.storage.journal import JOURNAL_NAME, Journal, JournalEntry
 from coterie.storage.partition_log import PartitionLog, TopicPartition

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from coterie.crash_points import crash_point
 from coterie.errors import RecordBatchError
 from coterie.protocol.records import RecordBatch, assign_offsets, decode_batches
 from coterie.storage.config import LogConfig
-from coterie.storage.crash_points import crash_point
 from coterie.storage.errors import OffsetOutOfRange
 from coterie.storage.files import FileSystem
 from coterie.storage.segment import Place, Segment

@@ -19,14 +19,15 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
+from coterie.crash_points import crash_point
 from coterie.errors import RecordBatchError
+from coterie.files import Buffer, File
 from coterie.protocol.batch_layout import LENGTH_END, MAGIC, MAGIC_AT
 from coterie.protocol.records import decode_batches
 from coterie.storage.compaction import finish_swaps
 from coterie.storage.config import LogConfig
-from coterie.storage.crash_points import crash_point
 from coterie.storage.errors import StorageDamaged, TornTail
-from coterie.storage.files import Buffer, File, FileSystem
+from coterie.storage.files import FileSystem
 from coterie.storage.partition_log import PartitionLog, TopicPartition
 from coterie.storage.segment import LOG_SUFFIX, Segment, place_of, scan_batches
 

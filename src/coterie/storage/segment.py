@@ -17,13 +17,14 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
+from coterie.crash_points import write_with_crash_point
 from coterie.errors import RecordBatchError
+from coterie.files import Buffer, File
 from coterie.protocol.batch_layout import BATCH_OVERHEAD, LENGTH_END
 from coterie.protocol.records import RecordBatch, decode_batches
 from coterie.protocol.records.batch import batch_end
 from coterie.storage.config import LogConfig
-from coterie.storage.crash_points import write_with_crash_point
-from coterie.storage.files import Buffer, File, FileSystem
+from coterie.storage.files import FileSystem
 
 __all__ = ["LOG_SUFFIX", "Place", "Segment", "place_of", "scan_batches", "segment_name"]
 

@@ -1,20 +1,18 @@
-"""Small files that are replaced as a whole: settings, and Kafka's offset checkpoints.
+"""Small files of the data directory that are replaced as a whole: settings, and Kafka's offset checkpoints.
 
-What this is: write beside, sync, rename over, sync the directory; and the text format of Kafka's
-OffsetCheckpointFile. Called by coterie.storage.data_directory and group_commit; save_among_others by
-coterie.plans.documents.
+The new content is written to a file of its own, synced and renamed, and the directory is synced. Called by
+coterie.storage.data_directory and group_commit; files elsewhere are replaced by coterie.files.
 """
 
 from __future__ import annotations
 
-import contextlib
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from coterie.storage.crash_points import crash_point, write_with_crash_point
+from coterie.crash_points import crash_point
+from coterie.files import write_durably
 from coterie.storage.errors import StorageDamaged
-from coterie.storage.files import File, FileSystem, OsFileSystem
+from coterie.storage.files import FileSystem
 from coterie.storage.partition_log import TopicPartition
 
 __all__ = [
@@ -24,7 +22,6 @@ __all__ = [
     "load_file",
     "load_offsets",
     "remove_file",
-    "save_among_others",
     "save_file",
     "save_offsets",
 ]
@@ -37,40 +34,15 @@ _CHECKPOINT_VERSION = "0"
 
 
 def save_file(fs: FileSystem, path: Path, content: bytes, *, private: bool = False) -> None:
-    """Replace a file, atomically and durably; a private one is its owner's alone."""
-    beside = path.with_name(path.name + NEW_SUFFIX)
-    file = fs.open(beside, create=True, private=private)
-    _fill(file, content)
-    fs.rename(beside, path)
+    """Replace a file, atomically and durably; only its owner may read a private one.
+
+    Its new content has a fixed name, so the next call overwrites what a crash left.
+    """
+    new = path.with_name(path.name + NEW_SUFFIX)
+    write_durably(fs.open(new, create=True, private=private), content)
+    fs.rename(new, path)
     fs.sync_directory(path.parent)
     crash_point("file.after_rename")
-
-
-def save_among_others(path: Path, content: bytes, *, private: bool = False) -> None:
-    """As `save_file`, in a directory that is not ours: no other file is touched, no part is left."""
-    fs = OsFileSystem()
-    beside = path.with_name(f"{path.name}.{secrets.token_hex(8)}{NEW_SUFFIX}")
-    file = fs.create(beside, private=private)
-    try:
-        _fill(file, content)
-        fs.rename(beside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            fs.unlink(beside)
-        raise
-    fs.sync_directory(path.parent)
-    crash_point("file.after_rename")
-
-
-def _fill(file: File, content: bytes) -> None:
-    """All that is to be done before the file gets its name."""
-    try:
-        file.truncate(0)
-        write_with_crash_point("file.mid_write", file, content, 0)
-        file.sync()
-    finally:
-        file.close()
-    crash_point("file.before_rename")
 
 
 def load_file(fs: FileSystem, path: Path, *, private: bool = False) -> bytes | None:
@@ -107,7 +79,7 @@ def load_offsets(fs: FileSystem, path: Path) -> dict[TopicPartition, int]:
             topic, partition, offset = line.split(" ")
             offsets[TopicPartition(topic, int(partition))] = int(offset)
     except ValueError:
-        raise StorageDamaged(path, 0, "it is no list of offsets", root=path.parent) from None
+        raise StorageDamaged(path, 0, "it is not a list of offsets", root=path.parent) from None
     if version != _CHECKPOINT_VERSION or int(count) != len(offsets):
         raise StorageDamaged(path, 0, f"version {version}, {count} offsets", root=path.parent)
     return offsets

@@ -229,9 +229,12 @@ def test_what_a_killed_run_left_goes(tmp_path: Path, table: str) -> None:
     run.mkdir(parents=True)
     (run / "x.parquet").write_bytes(b"half")
     (home / "manifest-00000002.json").write_bytes(b"{}")
-    (home / ".manifest-00000003.json.new").write_bytes(b"")
+    (home / "manifest-00000003.json.0123456789abcdef.new").write_bytes(b"")
+    catalog = tmp_path / "catalog.json.0123456789abcdef.new"
+    catalog.write_bytes(b"")
     append(TableStore(tmp_path), day=1, rows=1)
     assert list(home.iterdir()) == []
+    assert not catalog.exists()
 
 
 def test_a_directory_that_cannot_be_listed_is_no_trouble(

@@ -8,13 +8,13 @@ its manifests: where there are manifests and no catalog, it was lost. Called by 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from coterie.errors import CoterieError
+from coterie.files import replace_file
 
 __all__ = [
     "CATALOG",
@@ -26,7 +26,6 @@ __all__ = [
     "load_catalog",
     "load_manifest",
     "save",
-    "sync",
 ]
 
 CATALOG: Final = "catalog.json"
@@ -128,20 +127,5 @@ def load_manifest(root: Path, where: str) -> Manifest:
 
 
 def save(path: Path, value: Catalog | Manifest) -> None:
-    """Write beside, sync, rename over, sync the directory."""
-    beside = path.with_name(f".{path.name}.new")
-    with beside.open("wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(value), indent=1))
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    sync(path.parent)
-
-
-def sync(path: Path) -> None:
-    """Make a file, or the names in a directory, survive a loss of power."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Replace the file, atomically and durably."""
+    replace_file(path, msgspec.json.format(msgspec.json.encode(value), indent=1))

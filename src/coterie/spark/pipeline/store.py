@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.errors import CoterieError
+from coterie.files import UNFINISHED, sync
 from coterie.spark.pipeline.catalog import (
     CATALOG,
     Catalog,
@@ -36,7 +37,6 @@ from coterie.spark.pipeline.catalog import (
     load_catalog,
     load_manifest,
     save,
-    sync,
 )
 from coterie.spark.pipeline.tables import RAW
 
@@ -46,7 +46,8 @@ _LOCK: Final = ".lock"
 _DAY: Final = re.compile(r"day=(\d{4}-\d{2}-\d{2})")
 _RUN: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
 _MANIFEST: Final = re.compile(r"manifest-\d{8,}\.json")
-_MANIFEST_NOT_WHOLE: Final = re.compile(r"\.manifest-\d{8,}\.json\.new")
+#: Of a manifest or a catalog that a killed run has begun.
+_UNFINISHED: Final = re.compile(rf"(manifest-\d{{8,}}|catalog)\.json{UNFINISHED}")
 #: Where runs write, also before a catalog names it: raw tables, marts (by name, for their own module would
 #: load Spark), and what tasks put beside the tables.
 OWN_DIRECTORIES: Final = frozenset(
@@ -204,6 +205,9 @@ class TableStore:
                 elif _is_manifest(entry.name) and f"{table}/{entry.name}" not in named:
                     with suppress(OSError):
                         entry.unlink()
+        for entry in _entries(self.root):
+            if _UNFINISHED.fullmatch(entry.name):
+                entry.unlink(missing_ok=True)
         self._remove_files_of_kept_runs(runs, files)
 
     def _remove_files_of_kept_runs(self, runs: set[tuple[str, ...]], files: set[Path]) -> None:
@@ -215,7 +219,7 @@ class TableStore:
 
 def _is_manifest(name: str) -> bool:
     """Whether it is a manifest, or one that a killed run has begun."""
-    return bool(_MANIFEST.fullmatch(name) or _MANIFEST_NOT_WHOLE.fullmatch(name))
+    return bool(_MANIFEST.fullmatch(name) or _UNFINISHED.fullmatch(name))
 
 
 def _entries(directory: Path) -> list[Path]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from coterie.errors import CoterieError
+from coterie.files import replace_file
 from coterie.spark.quickstart.startup import QuickStart, stamp
 
 __all__ = ["Launch"]
@@ -166,10 +167,8 @@ class _Command:
             }
             if "org.apache.spark.deploy.SparkSubmit" not in argv:
                 return
-            beside = self._file.with_suffix(".written")
-            beside.touch(mode=0o600)
-            beside.write_text(json.dumps({"argv": argv, "environment": added}), encoding="utf-8")
-            beside.replace(self._file)
+            kept = json.dumps({"argv": argv, "environment": added})
+            replace_file(self._file, kept.encode(), mode=0o600)
 
     def forget(self) -> None:
         if self._file is not None:

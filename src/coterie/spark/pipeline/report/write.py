@@ -13,6 +13,7 @@ from markupsafe import Markup
 from pyspark.sql import SparkSession
 
 from coterie.errors import CoterieError
+from coterie.files import replace_file
 from coterie.spark.pipeline.output import plain
 from coterie.spark.pipeline.report.figures import FIGURES, Answer, answers
 from coterie.spark.pipeline.report.page import make_page
@@ -33,22 +34,14 @@ def write_report(spark: SparkSession, store: TableStore, directory: Path) -> Pat
     try:
         directory.mkdir(parents=True, exist_ok=True)
         html = directory / "report.html"
-        _replace(
-            directory / "report.json",
-            json.dumps(_document(found, source, now), ensure_ascii=False, indent=1),
-        )
-        _replace(html, render(page))
+        document = json.dumps(_document(found, source, now), ensure_ascii=False, indent=1)
+        replace_file(directory / "report.json", f"{document}\n".encode())
+        replace_file(html, f"{render(page)}\n".encode())
     except OSError as error:
         raise CoterieError(
             f"the report cannot be written to {directory}: {error.strerror}"
         ) from None
     return html
-
-
-def _replace(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text(text + "\n", encoding="utf-8")
-    beside.replace(path)
 
 
 def _document(found: dict[str, Answer], source: str, now: datetime) -> dict[str, Any]:

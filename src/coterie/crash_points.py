@@ -1,14 +1,13 @@
 """Named places where a test may end the process as kill -9 would, to prove that recovery copes.
 
-A no-op unless the environment says COTERIE_CRASH_AT=name or name:n (the n-th time it is reached). Called
-all over storage; the names are listed here so that a test can go through every one of them.
+A no-op unless the environment says COTERIE_CRASH_AT=name or name:n (the n-th time it is reached). Called by
+coterie.files and all over coterie.storage; the names are listed here so that a test can try every one.
 """
 
 from __future__ import annotations
 
 import os
-
-from coterie.storage.files import Buffer, File
+from typing import Protocol
 
 __all__ = ["CRASH_POINTS", "crash_point", "write_with_crash_point"]
 
@@ -45,6 +44,10 @@ CRASH_POINTS = (
 _EXIT_STATUS = 137  # what a shell reports for a process ended by SIGKILL
 
 
+class _Writable(Protocol):
+    def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None: ...
+
+
 class _Countdown:
     """How often the chosen point may still be passed."""
 
@@ -73,7 +76,9 @@ def crash_point(name: str) -> None:
         os._exit(_EXIT_STATUS)
 
 
-def write_with_crash_point(name: str, file: File, data: Buffer, position: int) -> None:
+def write_with_crash_point(
+    name: str, file: _Writable, data: bytes | bytearray | memoryview, position: int
+) -> None:
     """file.pwrite, or a crash with only its first half written."""
     if _countdown.reached(name):
         file.pwrite(memoryview(data)[: len(data) // 2], position)
