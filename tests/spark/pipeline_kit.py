@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from click.testing import CliRunner, Result
 
 from coterie.cli.pipeline import command
-from coterie.spark.pipeline.output import plain
+from coterie.console.rendering import plain
 from coterie.spark.pipeline.store import TableStore
 from tests.spark.killed import Killed
 from tests.unit.spark.tables import rows_of

@@ -20,10 +20,10 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from coterie.cli.pipeline import command
+from coterie.console.rendering import plain
 from coterie.plans.model import load_plan
 from coterie.spark.marts import MARTS
 from coterie.spark.pipeline.frames import read_table
-from coterie.spark.pipeline.output import plain
 from coterie.spark.pipeline.query import run_query
 from coterie.spark.pipeline.report.figures import FIGURES
 from coterie.spark.pipeline.store import TableStore
@@ -275,11 +275,15 @@ def test_every_table_can_be_asked_also_one_without_rows(spark: SparkSession, mad
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["run", "--out", "x"], 2, "say where: --bootstrap-server HOST:PORT, or --segments DIR"),
-        (["run", "--out", "x", "--segments", "y", "--bootstrap-server", "a:1"], 2, "exclude each"),
+        (["run", "--out", "x"], 2, "give --bootstrap-server HOST:PORT or --segments DIR"),
+        (
+            ["run", "--out", "x", "--segments", "y", "--bootstrap-server", "a:1"],
+            2,
+            "is for a cluster, and --segments",
+        ),
         (["report", "--out", "nothing"], 1, "there are no tables in"),
         (["run", "--segments", "nothing", "--out", "x"], 1, "there is no directory"),
-        (["compact", "--out", "x", "--retention", "soon"], 2, "is no time"),
+        (["compact", "--out", "x", "--retention", "soon"], 2, "is not a duration"),
         (["sql", "SELECT 1", "--param", "x", "--out", "x"], 2, "is not NAME=VALUE"),
     ],
 )

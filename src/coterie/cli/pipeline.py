@@ -7,7 +7,6 @@ in coterie.spark.pipeline; here are their options and their last words.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from coterie.console.durations import duration
+from coterie.console.options import connected, listed
+from coterie.console.output import Format, listing_of
+from coterie.console.target import Target
 from coterie.errors import CoterieError, InvalidArgument
 from coterie.spark.quickstart.master import check_master, check_memory
 
@@ -27,10 +30,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)
-_TIME: Final = re.compile(r"0*([0-9]+)([smhdw])")
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-#: A hundred years: so far back from any day that a table can have, there is still a date.
-_MOST_DAYS: Final = 36_500
 
 _out = click.option("--out", required=True, type=_DIRECTORY, metavar="DIR", help="The tables.")
 _verbose = click.option("-v", "--verbose", is_flag=True, help="Show what Spark logs.")
@@ -83,10 +82,6 @@ _spark_options = _options(
     ),
     _verbose,
 )
-_cluster_options = _options(
-    click.option("--bootstrap-server", metavar="HOST:PORT,...", help="The cluster."),
-    click.option("--command-config", type=_FILE, metavar="FILE", help="Settings of the client."),
-)
 _segments = click.option(
     "--segments", type=_DIRECTORY, metavar="DIR", help="Segment files instead of a cluster."
 )
@@ -102,33 +97,29 @@ def command() -> None:
 
 
 @command.command("snapshot")
-@_cluster_options
+@connected
 @_out
 @click.option(
     "--snapshot-id", metavar="ID", help="Name it; an id that is there is not taken again."
 )
 @_strict
 def snapshot_command(
-    bootstrap_server: str | None,
-    command_config: Path | None,
     out: Path,
     snapshot_id: str | None,
     *,
     strict: bool,
 ) -> None:
     """Keep what a cluster says of its groups now."""
-    _steps(out, strict=strict).snapshot(_properties(bootstrap_server, command_config), snapshot_id)
+    _steps(out, strict=strict).snapshot(_properties(), snapshot_id)
 
 
 @command.command("ingest")
-@_cluster_options
+@connected
 @_segments
 @_out
 @_strict
 @_spark_options
 def ingest_command(
-    bootstrap_server: str | None,
-    command_config: Path | None,
     segments: Path | None,
     out: Path,
     *,
@@ -137,7 +128,7 @@ def ingest_command(
 ) -> None:
     """Read what is new in the log of commits and group changes."""
     with _steps(out, strict=strict, **spark) as steps:
-        steps.ingest(_source(bootstrap_server, command_config, segments))
+        steps.ingest(_source(segments))
 
 
 @command.command("build")
@@ -162,12 +153,17 @@ def report_command(out: Path, to: Path | None, **spark: Any) -> None:
 @command.command("sql")
 @click.argument("query")
 @_out
-@click.option("-o", "style", type=click.Choice(["table", "json", "csv"]), default="table")
+@listed()
 @click.option("--param", "parameters", multiple=True, metavar="NAME=VALUE", help="Fills :NAME.")
 @click.option("--limit", type=click.IntRange(min=1), help="Rows at most.")
 @_spark_options
 def sql_command(
-    query: str, out: Path, style: str, parameters: tuple[str, ...], limit: int | None, **spark: Any
+    query: str,
+    out: Path,
+    form: Format,
+    parameters: tuple[str, ...],
+    limit: int | None,
+    **spark: Any,
 ) -> None:
     """Ask the tables in SQL: `coterie pipeline sql "SELECT * FROM group_summary" --out DIR`."""
     bound = _bound(parameters)
@@ -176,31 +172,44 @@ def sql_command(
             names, rows = steps.sql(query, bound, limit)
     except InvalidArgument as error:
         raise click.UsageError(str(error)) from None
-    from coterie.spark.pipeline.output import formatted  # noqa: PLC0415
+    _check_names(names, form)
+    listing_of(names, rows).write(rows, form)
 
-    click.echo(formatted(names, rows, style))
+
+def _check_names(names: list[str], form: Format) -> None:
+    """An object of JSON has a name once: the other column would be lost."""
+    twice = next((each for each in names if names.count(each) > 1), None)
+    if twice is not None and form.name in ("json", "jsonl", "yaml"):
+        raise CoterieError(
+            f"two columns are called {twice!r}, which {form.name} cannot show: name one of them with AS"
+        )
 
 
 @command.command("plan")
 @_out
 @click.option("--to", "to", required=True, type=_FILE, metavar="FILE", help="The plan to write.")
-@click.option("--idle", metavar="TIME", default="0s", help="Only groups that idle this long.")
+@click.option(
+    "--idle",
+    type=duration,
+    metavar="DURATION",
+    default="0s",
+    show_default=True,
+    help="Only groups that have been idle for at least this long.",
+)
 @_spark_options
-def plan_command(out: Path, to: Path, idle: str, **spark: Any) -> None:
+def plan_command(out: Path, to: Path, idle: float, **spark: Any) -> None:
     """Write stale groups as a plan for `coterie groups delete --plan FILE`."""
     with _steps(out, **spark) as steps:
-        steps.plan(to, _time("--idle", idle))
+        steps.plan(to, timedelta(seconds=idle))
 
 
 @command.command("run")
-@_cluster_options
+@connected
 @_segments
 @_out
 @_strict
 @_spark_options
 def run_command(
-    bootstrap_server: str | None,
-    command_config: Path | None,
     segments: Path | None,
     out: Path,
     *,
@@ -208,7 +217,7 @@ def run_command(
     **spark: Any,
 ) -> None:
     """All of it: snapshot (of a cluster), ingest, build, report."""
-    source = _source(bootstrap_server, command_config, segments)
+    source = _source(segments)
     with _steps(out, strict=strict, **spark) as steps:
         if not isinstance(source, Path):
             steps.start_spark(source)
@@ -220,10 +229,12 @@ def run_command(
 
 @command.command("compact")
 @_out
-@click.option("--retention", metavar="TIME", help="Drop days older than this, such as 30d.")
-def compact_command(out: Path, retention: str | None) -> None:
+@click.option(
+    "--retention", type=duration, metavar="DURATION", help="Drop days older than this, such as 30d."
+)
+def compact_command(out: Path, retention: float | None) -> None:
     """Join small files, and drop days that are too old."""
-    _steps(out).compact(None if retention is None else _time("--retention", retention))
+    _steps(out).compact(None if retention is None else timedelta(seconds=retention))
 
 
 def _steps(out: Path, **options: Any) -> Steps:
@@ -237,32 +248,21 @@ def _steps(out: Path, **options: Any) -> Steps:
     return Steps(out, **options)
 
 
-def _source(
-    server: str | None, config: Path | None, segments: Path | None
-) -> Path | dict[str, str]:
+def _source(segments: Path | None) -> Path | dict[str, str]:
     """A directory of segment files, or the settings of a client."""
     if segments is None:
-        return _properties(server, config, "--bootstrap-server HOST:PORT, or --segments DIR")
-    if server is not None:
-        raise click.UsageError("--bootstrap-server and --segments exclude each other")
-    if config is not None:
+        return _properties(" or --segments DIR")
+    given = Target.current().options
+    if given:
         raise click.UsageError(
-            "--command-config is for a cluster, and --segments needs none: leave one of them out"
+            f"{given[0]} is for a cluster, and --segments needs none: leave one of them out"
         )
     return segments
 
 
-def _properties(
-    server: str | None, config: Path | None, where: str = "--bootstrap-server HOST:PORT"
-) -> dict[str, str]:
-    from coterie.client.settings import read_properties  # noqa: PLC0415
-
-    found = {} if config is None else {n: str(v) for n, v in read_properties(config).items()}
-    if server is not None:
-        found["bootstrap.servers"] = server
-    if "bootstrap.servers" not in found:
-        raise click.UsageError(f"say where: {where}")
-    return found
+def _properties(otherwise: str = "") -> dict[str, str]:
+    found = Target.current().properties(otherwise=otherwise)
+    return {name: str(value) for name, value in found.items()}
 
 
 def _bound(parameters: tuple[str, ...]) -> dict[str, str]:
@@ -273,16 +273,3 @@ def _bound(parameters: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"--param: {each!r} is not NAME=VALUE")
         found[name] = value
     return found
-
-
-def _time(option: str, text: str) -> timedelta:
-    found = _TIME.fullmatch(text)
-    if found is None:
-        raise click.UsageError(f"{option}: {text!r} is no time; write 90d, 12w or 36h")
-    number, unit = found.groups()
-    most = _MOST_DAYS * _SECONDS["d"] // _SECONDS[unit]
-    if len(number) > len(str(most)) or int(number) > most:
-        raise click.UsageError(
-            f"{option}: {text} is too long; a hundred years ({most}{unit}) is the most"
-        )
-    return timedelta(seconds=int(number) * _SECONDS[unit])

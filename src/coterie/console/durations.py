@@ -10,7 +10,9 @@ import click
 __all__ = ["duration", "in_units"]
 
 _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
+#: A hundred years: the longest for which there is still a date when it is counted back from any moment.
+_LONGEST_DAYS: Final = 36_500
 
 if TYPE_CHECKING:
     _FloatType = click.ParamType[float]
@@ -31,7 +33,14 @@ class _Duration(_FloatType):
         parts = _DURATION.findall(text)
         if not parts or "".join(number + unit for number, unit in parts) != text:
             self.fail(f"{value!r} is not a duration such as 30d, 12h or 1h30m", param, ctx)
-        return float(sum(float(number) * _UNITS[unit] for number, unit in parts))
+        seconds = float(sum(float(number) * _UNITS[unit] for number, unit in parts))
+        if seconds > _LONGEST_DAYS * _UNITS["d"]:
+            self.fail(
+                f"{value!r} is too long; the longest duration is a hundred years ({_LONGEST_DAYS}d)",
+                param,
+                ctx,
+            )
+        return seconds
 
 
 def in_units(seconds: float) -> str:

@@ -1,10 +1,10 @@
-"""Options that many commands have: where the cluster is, and how output looks."""
+"""Options of many commands: the target cluster and the format of the output."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -26,7 +26,7 @@ else:
 
 
 def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """Options of the cluster may stand before or behind the command; the last one wins."""
+    """Options of the cluster may be given before or after the command; the last one wins."""
 
     def keep(ctx: click.Context, _: click.Parameter, value: Any) -> Any:
         if value not in (None, ()):
@@ -38,7 +38,7 @@ def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
 
 
 def connected(command: F) -> F:
-    """Adds the options that say where the cluster is; `Target.current()` has what they said."""
+    """Adds the options that name the cluster; `Target.current()` has their values."""
     options = (
         click.option(
             "--bootstrap-server",
@@ -46,7 +46,7 @@ def connected(command: F) -> F:
             metavar="HOST:PORT,...",
             callback=_keep("bootstrap"),
             expose_value=False,
-            help="Brokers to begin with.",
+            help="Brokers to connect to first.",
         ),
         click.option(
             "--context",
@@ -71,7 +71,7 @@ def connected(command: F) -> F:
             multiple=True,
             callback=_keep("overrides"),
             expose_value=False,
-            help="One setting, in Java's or librdkafka's spelling.",
+            help="A setting of the client, in Java's or librdkafka's spelling.",
         ),
         click.option(
             "--timeout",
@@ -79,7 +79,7 @@ def connected(command: F) -> F:
             type=duration,
             callback=_keep("timeout"),
             expose_value=False,
-            help="How long one question to the cluster may take (1m).",
+            help="Timeout for each request to the cluster (default: 1m).",
         ),
     )
     for option in reversed(options):
@@ -98,6 +98,8 @@ def complete_contexts(_: click.Context, __: click.Parameter, incomplete: str) ->
 
 #: A listing; or how to find it, where an eager option decides.
 Choice = Listing[Any] | Callable[[click.Context], Listing[Any]]
+#: The columns are known only when the command has run.
+_NO_COLUMNS: Final[Listing[Any]] = Listing("rows", "The columns depend on what is asked.", ())
 
 
 def _of(choice: Choice, ctx: click.Context) -> Listing[Any]:
@@ -114,6 +116,8 @@ class _FormatName(_StrType):
         if value == "help" and ctx is not None:
             _of(self._choice, ctx).write_help()
             ctx.exit()
+        if value == "schema" and self._choice is _NO_COLUMNS:
+            self.fail("there is no schema: the columns depend on what is asked", param, ctx)
         if value == "schema" and ctx is not None:
             _of(self._choice, ctx).write_schema()
             ctx.exit()
@@ -133,8 +137,11 @@ class _FormatName(_StrType):
         return [CompletionItem(each) for each in names if each.startswith(incomplete)]
 
 
-def listed(choice: Choice, *, default: str = "table") -> Callable[[F], F]:
-    """Adds the options of output; the command gets them together, as `form`."""
+def listed(choice: Choice = _NO_COLUMNS) -> Callable[[F], F]:
+    """Adds the options of output; the command gets them together, as `form`.
+
+    Without a listing the columns depend on what the command finds, and there is nothing to choose from.
+    """
 
     def split(ctx: click.Context, _: click.Parameter, value: str | None) -> tuple[str, ...]:
         names = tuple(each.strip() for each in (value or "").split(",") if each.strip())
@@ -148,27 +155,34 @@ def listed(choice: Choice, *, default: str = "table") -> Callable[[F], F]:
             form = Format(
                 given.pop("output"),
                 not given.pop("no_headers"),
-                given.pop("columns"),
-                given.pop("sort"),
+                given.pop("columns", ()),
+                given.pop("sort", ()),
             )
             return command(*args, form=form, **given)
 
-        options = (
+        options = [
             click.option(
                 "--output",
                 "--format",
                 "-o",
                 "output",
-                default=default,
+                default="table",
                 show_default=True,
                 type=_FormatName(choice),
                 metavar="FORMAT",
                 help=f"{', '.join(FORMATS)}; `help` explains the columns, `schema` is for programs.",
             ),
-            click.option("--no-headers", is_flag=True, help="No line of headers (table, csv)."),
-            click.option("--columns", callback=split, metavar="A,B", help="These columns."),
-            click.option("--sort", callback=split, metavar="A,-B", help="Order; - is downwards."),
-        )
+            click.option("--no-headers", is_flag=True, help="Omit the header line (table, csv)."),
+        ]
+        if choice is not _NO_COLUMNS:
+            options += [
+                click.option(
+                    "--columns", callback=split, metavar="A,B", help="Show these columns."
+                ),
+                click.option(
+                    "--sort", callback=split, metavar="A,-B", help="Order; - is descending."
+                ),
+            ]
         result: Any = with_form
         for option in reversed(options):
             result = option(result)

@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
+from numbers import Number
+from operator import itemgetter
 from typing import Any, Final, Generic, Literal, TypeVar
 
 import click
 
 from coterie.console.terminal import write
 
-__all__ = ["FORMATS", "Column", "Format", "Listing", "Need", "iso", "timestamp"]
+__all__ = ["FORMATS", "Column", "Format", "Listing", "Need", "iso", "listing_of", "timestamp"]
 
 T = TypeVar("T")
 
@@ -55,8 +57,9 @@ _JSON_TYPES: Final[dict[Kind, dict[str, Any]]] = {
 
 
 def iso(moment: datetime) -> str:
-    """ISO 8601 in UTC, to the millisecond if it has any."""
-    text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
+    """ISO 8601 in UTC, as precise as the moment: whole seconds, milliseconds or microseconds."""
+    precision = "microseconds" if moment.microsecond % 1000 else "milliseconds"
+    text = moment.astimezone(UTC).isoformat(timespec=precision)
     return text.replace("+00:00", "Z").replace(".000Z", "Z")
 
 
@@ -194,8 +197,11 @@ class Listing(Generic[T]):
     def write_help(self) -> None:
         """What `--format help` prints."""
         write(f"{self.doc}\n\n")
-        _COLUMNS.write(self.columns, Format("wide"))
-        write(f"\nFormats: {', '.join(FORMATS)}. JSON schema: --format schema\n")
+        if self.columns:
+            _COLUMNS.write(self.columns, Format("wide"))
+            write("\n")
+        schema = " JSON schema: --format schema" if self.columns else ""
+        write(f"Formats: {', '.join(FORMATS)}.{schema}\n")
 
     def write_schema(self) -> None:
         write(json.dumps(self.json_schema(), indent=2, ensure_ascii=False) + "\n")
@@ -219,6 +225,20 @@ _COLUMNS: Final[Listing[Column[Any]]] = Listing(
         Column("meaning", "string", "What it means.", lambda each: each.doc),
     ),
 )
+
+
+def listing_of(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Listing[Sequence[Any]]:
+    """A listing of rows whose columns are known only now, such as those of a query."""
+
+    def is_number(at: int) -> bool:
+        values = [row[at] for row in rows if row[at] is not None]
+        return all(isinstance(each, Number) and not isinstance(each, bool) for each in values)
+
+    columns: list[Column[Sequence[Any]]] = [
+        Column(name, "number" if is_number(at) else "string", "", itemgetter(at), nullable=True)
+        for at, name in enumerate(names)
+    ]
+    return Listing("rows", "Rows.", tuple(columns))
 
 
 def csv_line(values: Sequence[str]) -> str:

@@ -1,25 +1,32 @@
-"""Rendering: columns and items in, text out, one generator per format."""
+"""Rendering: rows of a listing as tables, CSV, JSON and YAML. One generator per format, one rule per value.
+
+Text comes from anyone who can connect to the cluster: control characters are escaped in every format, and in
+CSV nothing begins like a formula.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from numbers import Number
 from typing import Any, Final, TypeVar
 
-from coterie.console.output import Column, Format, csv_line
+from coterie.console.output import Column, Format, csv_line, iso
 from coterie.console.terminal import Ink, escape_quoted, is_safe, shown
 
-__all__ = ["cell", "render"]
+__all__ = ["cell", "plain", "render"]
 
 T = TypeVar("T")
 _Columns = Sequence[Column[T]]
 
 _GAP: Final = "  "
 _UNKNOWN: Final = "-"
-#: What a spreadsheet takes for the start of a formula (OWASP's list, without what is escaped anyway).
-_FORMULA: Final = ("=", "+", "-", "@")
+#: What a spreadsheet takes for the start of a formula (OWASP's list).
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def render(columns: _Columns[T], items: list[T], form: Format) -> Iterator[str]:
@@ -27,17 +34,40 @@ def render(columns: _Columns[T], items: list[T], form: Format) -> Iterator[str]:
     return _RENDERERS[form.name](columns, items, form)
 
 
+def plain(value: Any) -> Any:
+    """A value as JSON has it: times in ISO 8601, bytes in hexadecimal, no NaN and no infinity."""
+    if value is None or isinstance(value, int | float):
+        return value if value is None or math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple | frozenset):
+        return [plain(each) for each in value]
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return iso(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
 def cell(value: Any) -> str:
     """A value as a table shows it: safe, and on one line."""
-    if value is None:
-        return _UNKNOWN
     if isinstance(value, bool):
         return "yes" if value else "no"
+    return shown(_text(value)) or ("" if isinstance(value, str) else _UNKNOWN)
+
+
+def _text(value: Any) -> str:
+    """The text of a cell: lists are joined by commas, nested values are JSON, null is empty."""
+    if isinstance(value, str):
+        return str(value)
     if isinstance(value, float):
-        return f"{value:.1f}"
-    if isinstance(value, (list, tuple)):
-        return ",".join(shown(str(each)) for each in value) or _UNKNOWN
-    return shown(str(value))
+        return json.dumps(value)  # NaN, too
+    found = plain(value)
+    if found is None:
+        return ""
+    if isinstance(found, list) and not any(isinstance(each, list | dict) for each in found):
+        return ",".join(map(_text, found))
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
 
 
 # -- for people -------------------------------------------------------------------------------------------
@@ -49,7 +79,7 @@ def _table(columns: _Columns[T], items: list[T], form: Format) -> Iterator[str]:
         columns = [each for each in columns if not each.sparse or _any(each, items)]
     values = [[column.get(item) for column in columns] for item in items]
     rows = [[cell(value) for value in row] for row in values]
-    headers = [column.header for column in columns]
+    headers = [shown(column.header) for column in columns]
     # Also without headers: lines that are written round after round stay in line.
     widths = [max(_width(row[i]) for row in (headers, *rows)) for i in range(len(columns))]
     right = [column.kind in ("integer", "number") for column in columns]
@@ -98,7 +128,7 @@ def _width(text: str) -> int:
 def _names(columns: _Columns[T], items: list[T], _: Format) -> Iterator[str]:
     get = columns[0].get
     for item in items:
-        yield f"{shown(str(get(item)))}\n"
+        yield f"{shown(_text(get(item)))}\n"
 
 
 # -- for programs -----------------------------------------------------------------------------------------
@@ -106,45 +136,33 @@ def _names(columns: _Columns[T], items: list[T], _: Format) -> Iterator[str]:
 
 def _csv(columns: _Columns[T], items: list[T], form: Format) -> Iterator[str]:
     if form.headers:
-        yield csv_line([column.name for column in columns])
+        yield csv_line([_csv_value(column.name) for column in columns])
     for item in items:
         yield csv_line([_csv_value(column.get(item)) for column in columns])
 
 
 def _csv_value(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
-        return _no_formula(",".join(shown(str(each)) for each in value))
-    return _no_formula(shown(str(value))) if isinstance(value, str) else str(value)
+    """The text of a cell; an apostrophe keeps a spreadsheet from running it as a formula."""
+    text = _text(value)
+    is_formula = text.startswith(_FORMULA) and not isinstance(value, Number)
+    return f"'{shown(text)}" if is_formula else shown(text)
 
 
-def _no_formula(text: str) -> str:
-    """A spreadsheet would run it; the apostrophe makes it text, here as in `coterie pipeline sql -o csv`."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def plain(columns: _Columns[T], item: T) -> dict[str, Any]:
+def _object(columns: _Columns[T], item: T) -> dict[str, Any]:
     """An item as JSON has it."""
-    return {column.name: _plain_value(column, column.get(item)) for column in columns}
+    return {column.name: _property(column, column.get(item)) for column in columns}
 
 
-def _plain_value(column: Column[Any], value: Any) -> Any:
-    if column.of is not None:
-        inner = column.of.chosen(Format("json"))
-        return [plain(inner, each) for each in column.of.sorted(value, Format("json"))]
-    if isinstance(value, (tuple, frozenset)):
-        return list(value)
-    if isinstance(value, str):
-        return str(value)
-    return round(value, 3) if isinstance(value, float) else value
+def _property(column: Column[Any], value: Any) -> Any:
+    if column.of is None:
+        return plain(value)
+    inner = column.of.chosen(Format("json"))
+    return [_object(inner, each) for each in column.of.sorted(value, Format("json"))]
 
 
 def _jsonl(columns: _Columns[T], items: list[T], _: Format) -> Iterator[str]:
     for item in items:
-        yield escape_quoted(json.dumps(plain(columns, item), ensure_ascii=False)) + "\n"
+        yield escape_quoted(json.dumps(_object(columns, item), ensure_ascii=False)) + "\n"
 
 
 def _json(columns: _Columns[T], items: list[T], _: Format) -> Iterator[str]:
@@ -152,7 +170,7 @@ def _json(columns: _Columns[T], items: list[T], _: Format) -> Iterator[str]:
         yield "[]\n"
         return
     for number, item in enumerate(items):
-        text = escape_quoted(json.dumps(plain(columns, item), ensure_ascii=False, indent=2))
+        text = escape_quoted(json.dumps(_object(columns, item), ensure_ascii=False, indent=2))
         yield ("[\n" if number == 0 else ",\n") + re.sub("^", "  ", text, flags=re.MULTILINE)
     yield "\n]\n"
 
@@ -173,7 +191,7 @@ def _yaml(columns: _Columns[T], items: list[T], _: Format) -> Iterator[str]:
     Dumper.add_representer(str, text)
     for item in items:
         written = yaml.dump(
-            [plain(columns, item)],
+            [_object(columns, item)],
             Dumper=Dumper,
             allow_unicode=True,
             sort_keys=False,

@@ -1,15 +1,15 @@
-"""The way to the cluster: what options, environment, files and contexts say, put together.
+"""The target cluster of a command: settings from options, files, the environment and contexts.
 
-The first that says something wins: `-X`, `--bootstrap-server`, `--command-config`, the environment, the
-context. A context that nobody named is left aside as soon as another address is given: its secrets are for
-its own cluster.
+The first of these that has a setting wins: `-X`, `--bootstrap-server` and `--timeout`, `--command-config`,
+the environment, the context. The current context is ignored when another address is given without naming it:
+its secrets are for its own cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -30,7 +30,7 @@ _PREFIX: Final = "COTERIE_"
 
 @dataclass(frozen=True)
 class Target:
-    """Which cluster is meant."""
+    """The target cluster, as the options of a command name it."""
 
     bootstrap: str | None = None
     context: str | None = None
@@ -40,7 +40,7 @@ class Target:
 
     @classmethod
     def current(cls) -> Target:
-        """What the options of this command said."""
+        """The target of the command that runs, from the options before and after its name."""
         return cls(**click.get_current_context().meta.get("coterie.target", {}))
 
     def spelled(self) -> tuple[list[str], list[str]]:
@@ -62,12 +62,40 @@ class Target:
                 words += ["-X", each]
         return words, secrets
 
-    def properties(self) -> dict[str, object]:
-        """Settings for AdminClient."""
-        environment = _environment()
-        found = self._context(environment) | environment
-        if file := self.file or os.environ.get("COTERIE_COMMAND_CONFIG"):
-            found |= _read(Path(file))
+    @property
+    def options(self) -> list[str]:
+        """The options that name a cluster or set something, as far as they were given."""
+        given = {
+            "--bootstrap-server": self.bootstrap,
+            "--context": self.context,
+            "--command-config": self.file,
+            "-X": self.overrides,
+            "--timeout": self.timeout,
+        }
+        return [option for option, value in given.items() if value not in (None, ())]
+
+    def properties(self, *, otherwise: str = "") -> dict[str, object]:
+        """Settings for AdminClient. `otherwise` is what the command takes instead of a cluster."""
+        file = self.file or os.environ.get("COTERIE_COMMAND_CONFIG")
+        layers = [_environment(), _read(Path(file)) if file else {}, self._given()]
+        elsewhere = file or any("bootstrap.servers" in each for each in layers)
+        layers.insert(0, self._context(elsewhere=bool(elsewhere)))
+        found: dict[str, object] = {}
+        for layer in layers:
+            for name, value in layer.items():
+                # Of two names of one setting the later one counts, so it has to be the last.
+                found.pop(name, None)
+                found[name] = value
+        if "bootstrap.servers" not in found:
+            raise click.UsageError(
+                f"no cluster is named: give --bootstrap-server HOST:PORT{otherwise}, set "
+                "COTERIE_BOOTSTRAP_SERVERS, or make a context (coterie context set --help)"
+            )
+        return found
+
+    def _given(self) -> dict[str, object]:
+        """What the options say."""
+        found: dict[str, object] = {}
         if self.bootstrap:
             found["bootstrap.servers"] = self.bootstrap
         if self.timeout is not None:
@@ -76,20 +104,15 @@ class Target:
             name, equals, value = each.partition("=")
             if not equals:
                 raise click.UsageError(f"-X takes NAME=VALUE, and {name!r} has no value")
-            found[name.strip()] = value
-        if not {"bootstrap.servers", "metadata.broker.list", "bootstrap_servers"} & set(found):
-            raise click.UsageError(
-                "no cluster is named: give --bootstrap-server HOST:PORT, set "
-                "COTERIE_BOOTSTRAP_SERVERS, or make a context (coterie context set --help)"
-            )
+            found[_java_name(name.strip())] = value
         return found
 
-    def _context(self, environment: dict[str, object]) -> dict[str, object]:
+    def _context(self, *, elsewhere: bool) -> dict[str, object]:
+        """The settings of a context; `elsewhere` says whether an address is given without it."""
         from coterie.console.contexts import Contexts, reveal  # noqa: PLC0415 - TOML takes time to load
 
         named = self.context or os.environ.get("COTERIE_CONTEXT")
-        elsewhere = self.bootstrap or self.file or os.environ.get("COTERIE_COMMAND_CONFIG")
-        if not named and (elsewhere or "bootstrap.servers" in environment):
+        if not named and elsewhere:
             return {}
         contexts = Contexts()
         name = named or contexts.current
@@ -98,7 +121,7 @@ class Target:
         settings = dict(contexts.get(name))
         file = settings.pop("command-config", None)
         found = {} if file is None else _read(Path(str(file)).expanduser())
-        return found | {key: reveal(key, value) for key, value in settings.items()}
+        return found | {_java_name(key): reveal(key, value) for key, value in settings.items()}
 
     def run(self, work: Callable[[AdminClient], Awaitable[T]], *, quiet: bool = False) -> T:
         """Do something with a client of the cluster; what takes long shows so, unless it is to be quiet."""
@@ -116,21 +139,30 @@ class Target:
         return asyncio.run(connected())
 
 
+def _java_name(name: str) -> str:
+    """The name of the setting by which a cluster is known; other names stay as they are written."""
+    aliases = ("bootstrap.servers", "metadata.broker.list")
+    return "bootstrap.servers" if name.replace("_", ".") in aliases else name
+
+
 def _environment() -> dict[str, object]:
     """COTERIE_BOOTSTRAP_SERVERS is bootstrap.servers, COTERIE_SASL_PASSWORD is sasl.password."""
-    from coterie.client.settings import ClientSettings  # noqa: PLC0415
-
     given = {
         name.removeprefix(_PREFIX).lower().replace("_", "."): value
         for name, value in os.environ.items()
         if name.startswith(_PREFIX) and value
     }
-    return {name: value for name, value in given.items() if ClientSettings.knows(name)}
+    return _known(given)
 
 
 def _read(path: Path) -> dict[str, object]:
-    """What a file says to us; a Java client's file may have settings of producers and consumers, too."""
-    from coterie.client.settings import ClientSettings, read_properties  # noqa: PLC0415
+    """The settings of a client in a Java properties file, which may have those of producers and consumers."""
+    from coterie.client.settings import read_properties  # noqa: PLC0415
 
-    found = read_properties(path)
-    return {name: value for name, value in found.items() if ClientSettings.knows(name)}
+    return _known(read_properties(path))
+
+
+def _known(given: Mapping[str, object]) -> dict[str, object]:
+    from coterie.client.settings import ClientSettings  # noqa: PLC0415
+
+    return {_java_name(name): value for name, value in given.items() if ClientSettings.knows(name)}

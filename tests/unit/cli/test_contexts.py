@@ -72,6 +72,7 @@ def test_a_context_that_nobody_named_gives_nothing_to_another_cluster(config: Pa
     config.write_text(TEXT.replace('"staging"', '"prod"', 1))
     assert Target().properties()["client.id"] == "ops"
     assert "client.id" not in Target(bootstrap="other:9092").properties()
+    assert "client.id" not in Target(overrides=("bootstrap.servers=other:9092",)).properties()
     named = Target(bootstrap="other:9092", context="prod").properties()
     assert named["client.id"] == "ops"
     assert named["bootstrap.servers"] == "other:9092"

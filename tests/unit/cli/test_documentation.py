@@ -23,6 +23,7 @@ COMMANDS = {
         *("delete", "reset", "delete-offsets", "clone", "import"),
     ],
     "topics": ["list", "describe", "groups"],
+    "pipeline": ["snapshot", "ingest", "build", "report", "sql", "plan", "run", "compact"],
     "context": ["list", "show", "use", "set", "secret", "delete"],
 }
 

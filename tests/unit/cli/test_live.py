@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from datetime import UTC, datetime
 
 import pytest
 from rich.console import Console
@@ -17,7 +16,7 @@ from coterie.console.output import Format
 def drawn(width: int, **names: str) -> list[str]:
     screen = Screen(WATCHED_PARTITIONS, Format(), "title")
     row = Watched(
-        at=datetime.now(UTC),
+        at=1_772_366_400_000,
         group=names.get("group", "g"),
         state="CompletingRebalance",
         members=1,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +14,8 @@ from coterie.cli import pipeline as commands
 from coterie.cli.main import run
 from coterie.cli.pipeline import command
 from coterie.spark import submit
+from coterie.testing import EmbeddedCluster
+from tests.unit.cli.conftest import Tool
 
 
 class Played:
@@ -63,11 +64,11 @@ def said(*arguments: str) -> str:
     [
         ("0s", timedelta()),
         ("36h", timedelta(hours=36)),
-        ("007d", timedelta(days=7)),
+        ("1h30m", timedelta(minutes=90)),
         ("36500d", timedelta(days=36_500)),
     ],
 )
-def test_times(text: str, length: timedelta, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_durations(text: str, length: timedelta, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = played(monkeypatch)
     for arguments in (["compact", "--retention", text], ["plan", "--to", "p", "--idle", text]):
         done = CliRunner().invoke(command, [*arguments, "--out", "x"])
@@ -75,34 +76,11 @@ def test_times(text: str, length: timedelta, monkeypatch: pytest.MonkeyPatch) ->
         assert steps.asked[-1] == length
 
 
-@pytest.mark.parametrize("text", ["", "d", "90", "²d", "٣d", "-1d", "1.5d", "90 d"])
-def test_what_is_no_time(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("arguments", ["compact --retention", "plan --to p --idle"])
+def test_wrong_durations(arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
     played(monkeypatch)
-    assert "is no time; write 90d, 12w or 36h" in said("compact", "--out", "x", "--retention", text)
-
-
-@pytest.mark.parametrize("text", ["36501d", "999999d", "9999999999999d", "9" * 5_000 + "s"])
-def test_times_that_are_too_long(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    played(monkeypatch)
-    for arguments in (["compact", "--retention", text], ["plan", "--to", "p", "--idle", text]):
-        assert "is too long; a hundred years" in said(*arguments, "--out", "x")
-
-
-@pytest.mark.parametrize("step", ["ingest", "run"])
-def test_segments_have_no_client_to_set(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    played(monkeypatch)
-    where = ("--segments", "disk", "--command-config", "client.properties", "--out", "x")
-    assert "--command-config is for a cluster, and --segments needs none" in said(step, *where)
-
-
-def test_without_a_cluster_the_options_that_there_are_get_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    played(monkeypatch)
-    assert "--segments" not in said("snapshot", "--out", "x")
-    assert "say where: --bootstrap-server HOST:PORT, or --segments DIR" in said(
-        "ingest", "--out", "x"
-    )
+    assert "'90' is not a duration" in said(*arguments.split(), "90", "--out", "x")
+    assert "is too long; the longest" in said(*arguments.split(), "36501d", "--out", "x")
 
 
 def test_memory_of_a_driver_that_runs_already(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +133,48 @@ def test_nobody_reads(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> 
         assert run(arguments) == 141
 
 
-def test_rows_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("table", "N\n1\n"),
+        ("json", '[\n  {\n    "n": 1\n  }\n]\n'),
+        ("jsonl", '{"n": 1}\n'),
+        ("yaml", "- n: 1\n"),
+        ("csv", "n\n1\n"),
+        ("name", "1\n"),
+    ],
+)
+def test_rows_have_every_format(form: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     played(monkeypatch)
-    done = CliRunner().invoke(command, ["sql", "SELECT 1 AS n", "--out", "x", "-o", "json"])
-    assert json.loads(done.output) == [{"n": 1}]
+    done = CliRunner().invoke(command, ["sql", "SELECT 1 AS n", "--out", "x", "-o", form])
+    assert done.output == text
+
+
+def test_columns_of_one_name_are_refused_where_one_would_be_lost(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = played(monkeypatch)
+    monkeypatch.setattr(steps, "sql", lambda *_: (["a", "b", "a"], [(1, 2, 3)]))
+    query = ["pipeline", "sql", "SELECT a, b, a", "--out", "x", "-o"]
+    assert run([*query, "table"]) == 0
+    assert capsys.readouterr().out.split() == ["A", "B", "A", "1", "2", "3"]
+    assert run([*query, "json"]) == 1
+    said = capsys.readouterr().err
+    assert "two columns are called 'a'" in said
+    assert "name one of them with AS" in said
+
+
+def test_the_columns_of_a_query_have_no_schema() -> None:
+    assert "the columns depend on what is asked" in said("sql", "SELECT 1", "--format", "schema")
+
+
+def test_a_snapshot_of_the_cluster_that_the_environment_or_an_option_names(
+    world: EmbeddedCluster, tool: Tool, nowhere: Tool
+) -> None:
+    """Tables are written without Spark, so this connects and keeps what it finds."""
+    step = ("pipeline", "snapshot", "--out")
+    assert " groups" in tool(*step, "environment").stdout
+    assert " groups" in nowhere("-b", world.bootstrap_servers, *step, "option").stdout
+    refused = nowhere("-b", "localhost:1", "--timeout", "300ms", *step, "nothing")
+    assert refused.returncode == 1
+    assert "localhost:1" in refused.stderr

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -16,7 +15,7 @@ from coterie.cli import listings
 from coterie.cli.selection import GroupRow, Missing, Selection, selected
 from coterie.console.durations import duration, in_units
 from coterie.console.options import connected, listed
-from coterie.console.output import Column, Format, Listing, Need, iso
+from coterie.console.output import Column, Format, Listing, Need, timestamp
 from coterie.console.target import Target
 from coterie.console.terminal import flush, is_screen, is_terminal
 
@@ -32,7 +31,8 @@ R = TypeVar("R", bound="Watched")
 class Watched:
     """A group or a partition at a moment, with what changed since the moment before."""
 
-    at: datetime
+    #: In milliseconds since 1970, as Kafka has it.
+    at: int
     group: str
     state: str | None
     members: int | None
@@ -84,7 +84,9 @@ _STATE: Final[Column[Watched]] = Column(
     nullable=True,
     style=listings.state_style,
 )
-_AT: Final[Column[Watched]] = Column("at", "time", "When it was so.", lambda each: iso(each.at))
+_AT: Final[Column[Watched]] = Column(
+    "at", "time", "When it was so.", lambda each: timestamp(each.at)
+)
 
 WATCHED_GROUPS: Final[Listing[Watched]] = Listing(
     "watched-groups",
@@ -143,7 +145,7 @@ class Sampler:
 
     async def __call__(self, admin: AdminClient) -> tuple[list[Watched], Missing]:
         found = await self._selection.find(admin, {Need.LAG})
-        moment, clock = datetime.now(UTC), time.monotonic()
+        moment, clock = round(time.time() * 1000), time.monotonic()
         make = self._by_partition if self._partitions else self._by_group
         rows = [each for row in found.rows for each in make(row, moment)]
         seconds = clock - self._then
@@ -162,7 +164,7 @@ class Sampler:
             produced=_per_second(before.log_end, row.log_end, seconds),
         )
 
-    def _by_group(self, row: GroupRow, moment: datetime) -> list[Watched]:
+    def _by_group(self, row: GroupRow, moment: int) -> list[Watched]:
         parts = row.lag.partitions if row.lag is not None else ()
         return [
             Watched(
@@ -176,7 +178,7 @@ class Sampler:
             )
         ]
 
-    def _by_partition(self, row: GroupRow, moment: datetime) -> list[Watched]:
+    def _by_partition(self, row: GroupRow, moment: int) -> list[Watched]:
         return [
             Watched(
                 moment,
@@ -203,7 +205,7 @@ def _sum(values: Any) -> int | None:
 
 
 def _per_second(before: int | None, now: int | None, seconds: float) -> float | None:
-    return None if before is None or now is None else (now - before) / seconds
+    return None if before is None or now is None else round((now - before) / seconds, 3)
 
 
 def _listing(ctx: click.Context) -> Listing[Any]:

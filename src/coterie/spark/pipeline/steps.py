@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from coterie.console.terminal import note, shown
 from coterie.errors import CoterieError
 from coterie.spark.pipeline.compaction import compact
 from coterie.spark.pipeline.end_offsets import import_end_offsets
 from coterie.spark.pipeline.origin import ClusterOrigin, SegmentOrigin
-from coterie.spark.pipeline.output import printable
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.settings import raw_rows
 from coterie.spark.pipeline.snapshot import snapshot
@@ -189,4 +189,4 @@ def _tell_gaps(done: Ingested) -> None:
 
 def _warn(sentence: str) -> None:
     # Names of groups come from anyone who can connect to the cluster.
-    click.echo(f"Warning: {printable(sentence)}", err=True)
+    note(f"Warning: {shown(sentence)}")

@@ -12,9 +12,9 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from pyspark.sql import SparkSession
 
+from coterie.console.rendering import plain
 from coterie.errors import CoterieError
 from coterie.files import replace_file
-from coterie.spark.pipeline.output import plain
 from coterie.spark.pipeline.report.figures import FIGURES, Answer, answers
 from coterie.spark.pipeline.report.page import make_page
 from coterie.spark.pipeline.report.parts import Page
