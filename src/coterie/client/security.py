@@ -94,7 +94,8 @@ class ClientSecurity:
         user, password = options["username"], Secret(options["password"])
         if mechanism == "PLAIN":
             return PlainClient(user, password)
-        return ScramClient(_SCRAM[mechanism], user, password)
+        tokenauth = options.get("tokenauth", "").lower() == "true"
+        return ScramClient(_SCRAM[mechanism], user, password, tokenauth=tokenauth)
 
     async def _token(self, options: dict[str, str]) -> OauthToken:
         callback = self._settings.values.get("oauth.cb")

@@ -42,6 +42,7 @@ class PlainServer:
 
     mechanism = "PLAIN"
     is_slow = True
+    token_expiry_ms: int | None = None
 
     def __init__(self, verify: Callable[[str, str], bool]) -> None:
         self.user = ""

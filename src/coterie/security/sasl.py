@@ -47,6 +47,8 @@ class SaslServer(Protocol):
     is_slow: bool
     #: The user that was authenticated; empty until the exchange is complete.
     user: str
+    #: When the delegation token expires that the client logged in with; None without a token.
+    token_expiry_ms: int | None
 
     @property
     def complete(self) -> bool: ...

@@ -1,7 +1,8 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), both sides, and what a server keeps of a password.
 
 The server keeps no password: a salt, a stored key and a server key. A user that does not exist gets a
-made-up salt that stays the same, and fails where a wrong password fails: nobody can ask who exists.
+made-up salt that stays the same, and fails where a wrong password fails: clients cannot find out who exists.
+With Kafka's extension `tokenauth=true` the user name is the id of a delegation token (KIP-48).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 import secrets
 from collections.abc import Callable
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -28,9 +29,11 @@ __all__ = [
     "ScramCredential",
     "ScramMechanism",
     "ScramServer",
+    "TokenLogin",
     "invented_credential",
     "new_credential",
     "new_salt",
+    "stable_salt",
 ]
 
 #: What Kafka's server accepts; fewer would be weak, more would keep its threads busy.
@@ -47,6 +50,7 @@ _SERVER_FIRST: Final = re.compile(r"r=(?P<nonce>[^,]+),s=(?P<salt>[^,]+),i=(?P<r
 _CLIENT_FINAL: Final = re.compile(
     r"(?P<bare>c=(?P<binding>[^,]+),r=(?P<nonce>[^,]+)(?:,[^p].*)?),p=(?P<proof>[^,]+)", re.DOTALL
 )
+_TOKENAUTH: Final = re.compile(r",tokenauth=([^,]*)")
 #: "n,," in base 64: no channel binding.
 _NO_BINDING: Final = "biws"
 
@@ -103,35 +107,58 @@ def new_salt() -> bytes:
     return secrets.token_bytes(24)
 
 
+class TokenLogin(NamedTuple):
+    """The login by a delegation token: its owner's name, its credential, and when it expires."""
+
+    owner: str
+    credential: ScramCredential
+    expiry_ms: int | None
+
+
+def stable_salt(mechanism: ScramMechanism, name: str, key: bytes) -> bytes:
+    """The salt of a name that has no stored credential: the same each time."""
+    return mechanism.hmac(key, b"salt of " + name.encode())[:24]
+
+
 def new_credential(
-    mechanism: ScramMechanism, password: str, iterations: int = MIN_ITERATIONS
+    mechanism: ScramMechanism,
+    password: str,
+    iterations: int = MIN_ITERATIONS,
+    *,
+    salt: bytes | None = None,
 ) -> ScramCredential:
-    """A credential for a password, with a salt of its own."""
-    salt = new_salt()
+    """A credential for a password, with a new salt unless one is given."""
+    salt = salt or new_salt()
     salted = mechanism.salted(password, salt, iterations)
     return ScramCredential.from_salted(mechanism, salt, salted, iterations)
 
 
 def invented_credential(mechanism: ScramMechanism, user: str, key: bytes) -> ScramCredential:
     """What a user that does not exist has: the same salt each time, and keys that no password opens."""
-    salt = mechanism.hmac(key, b"salt of " + user.encode())[:24]
+    salt = stable_salt(mechanism, user, key)
     size = hashlib.new(mechanism.digest).digest_size
     return ScramCredential(salt, secrets.token_bytes(size), bytes(size), MIN_ITERATIONS)
 
 
 class ScramClient:
-    """The client's side."""
+    """The client's side. With `tokenauth`, the user is a token's id and the password its HMAC in base 64."""
 
     is_slow = True
 
     def __init__(
-        self, mechanism: ScramMechanism, user: str, password: Secret, nonce: str | None = None
+        self,
+        mechanism: ScramMechanism,
+        user: str,
+        password: Secret,
+        nonce: str | None = None,
+        *,
+        tokenauth: bool = False,
     ) -> None:
         self.mechanism = mechanism.mechanism
         self._scram = mechanism
         self._password = password
         self._nonce = nonce or secrets.token_urlsafe(24)
-        self._bare = f"n={_escape(user)},r={self._nonce}"
+        self._bare = f"n={_escape(user)},r={self._nonce}" + ",tokenauth=true" * tokenauth
         self._signature: bytes | None = None
         self._complete = False
 
@@ -184,7 +211,10 @@ class ScramClient:
 
 
 class ScramServer:
-    """The server's side. `find` gives the credential of a user; made up, if there is no such user."""
+    """The server's side. `find` returns the credential of a user, `find_token` the login of a token id.
+
+    Both return a made-up credential for a name that does not exist.
+    """
 
     is_slow = False
 
@@ -193,11 +223,15 @@ class ScramServer:
         mechanism: ScramMechanism,
         find: Callable[[str], ScramCredential],
         nonce: str | None = None,
+        *,
+        find_token: Callable[[str], TokenLogin] | None = None,
     ) -> None:
         self.mechanism = mechanism.mechanism
         self.user = ""
+        self.token_expiry_ms: int | None = None
         self._scram = mechanism
         self._find = find
+        self._find_token = find_token
         self._own_nonce = nonce or secrets.token_urlsafe(24)
         self._claimed = ""
         self._credential: ScramCredential | None = None
@@ -222,10 +256,13 @@ class ScramServer:
             raise SaslFailed("the client's first message is not one")
         name = _unescape(match["name"])
         if match["authzid"] and _unescape(match["authzid"]) != name:
-            # To act for somebody else is not a thing here (CVE-2017-12610).
+            # A user cannot act for another one (CVE-2017-12610).
             raise SaslFailed("the client asked to act for another user")
-        self._claimed = name
-        self._credential = self._find(name)
+        extensions = _TOKENAUTH.findall(match["bare"])
+        if self._find_token is not None and extensions and extensions[-1].lower() == "true":
+            self._claimed, self._credential, self.token_expiry_ms = self._find_token(name)
+        else:
+            self._claimed, self._credential = name, self._find(name)
         self._nonce = match["nonce"] + self._own_nonce
         first = (
             f"r={self._nonce},s={_base64(self._credential.salt)},i={self._credential.iterations}"

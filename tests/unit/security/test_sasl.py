@@ -17,6 +17,7 @@ from coterie.security.scram import (
     ScramCredential,
     ScramMechanism,
     ScramServer,
+    TokenLogin,
     invented_credential,
     new_credential,
 )
@@ -50,6 +51,49 @@ def test_scram_both_sides(mechanism: ScramMechanism, user: str) -> None:
     assert client.complete
     assert server.complete
     assert server.user == user
+
+
+@BOTH
+@pytest.mark.parametrize("tokenauth", [True, False])
+def test_scram_with_a_delegation_token(mechanism: ScramMechanism, *, tokenauth: bool) -> None:
+    """With `tokenauth=true` the name is a token's id, and the user is the token's owner."""
+    token = TokenLogin("alice", new_credential(mechanism, "aG1hYw=="), 5_000)
+    user = new_credential(mechanism, "pencil")
+    server = ScramServer(mechanism, lambda _: user, find_token=lambda _: token)
+    password = Secret("aG1hYw==" if tokenauth else "pencil")
+    client = ScramClient(mechanism, "id", password, tokenauth=tokenauth)
+    assert client.start().endswith(b",tokenauth=true") is tokenauth
+    exchange(client, server)
+    assert (server.user, server.token_expiry_ms) == (
+        ("alice", 5_000) if tokenauth else ("id", None)
+    )
+
+
+@pytest.mark.parametrize(
+    ("extensions", "by_token"),
+    [
+        (b",tokenauth=TRUE", True),
+        (b",x=y,tokenauth=true", True),
+        (b",tokenauth=false,tokenauth=true", True),
+        (b",tokenauth=true,tokenauth=false", False),
+        (b",tokenauth=yes", False),
+        (b",xtokenauth=true", False),
+    ],
+)
+def test_the_extension_is_read_as_java_reads_it(extensions: bytes, *, by_token: bool) -> None:
+    asked: list[bool] = []
+
+    def find(_: str) -> ScramCredential:
+        asked.append(False)
+        return new_credential(ScramMechanism.SHA_256, "pencil")
+
+    def find_token(name: str) -> TokenLogin:
+        asked.append(True)
+        return TokenLogin(name, new_credential(ScramMechanism.SHA_256, "pencil"), None)
+
+    server = ScramServer(ScramMechanism.SHA_256, find, find_token=find_token)
+    server.respond(b"n,,n=id,r=abc" + extensions)
+    assert asked == [by_token]
 
 
 def test_scram_as_in_rfc_7677() -> None:

@@ -74,6 +74,9 @@ class CreateDelegationTokenResponse(Response, key=38, versions="1-3", flexible="
         "0+", "Milliseconds the client was throttled; 0 if not.", default=0
     )
 
+    def __repr__(self) -> str:
+        return f"CreateDelegationTokenResponse({self.error_code}, {self.token_id!r}, [hidden])"
+
 
 class RenewDelegationTokenRequest(Request, key=39, versions="1-2", flexible="2+"):
     """Extends the life of a token."""
@@ -82,6 +85,9 @@ class RenewDelegationTokenRequest(Request, key=39, versions="1-2", flexible="2+"
     renew_period_ms: Int64 = field(
         "0+", "Milliseconds from now to the new time of expiry.", default=0
     )
+
+    def __repr__(self) -> str:
+        return f"RenewDelegationTokenRequest([hidden], {self.renew_period_ms})"
 
 
 class RenewDelegationTokenResponse(Response, key=39, versions="1-2", flexible="2+"):
@@ -103,6 +109,9 @@ class ExpireDelegationTokenRequest(Request, key=40, versions="1-2", flexible="2+
         "Milliseconds from now to the new time of expiry; negative removes the token.",
         default=0,
     )
+
+    def __repr__(self) -> str:
+        return f"ExpireDelegationTokenRequest([hidden], {self.expiry_time_period_ms})"
 
 
 class ExpireDelegationTokenResponse(Response, key=40, versions="1-2", flexible="2+"):
@@ -158,6 +167,9 @@ class DescribedDelegationToken(Struct):
     renewers: tuple[DescribedDelegationTokenRenewer, ...] = field(
         "0+", "Principals that may renew the token.", default=()
     )
+
+    def __repr__(self) -> str:
+        return f"DescribedDelegationToken({self.token_id!r}, [hidden])"
 
 
 class DescribeDelegationTokenResponse(Response, key=41, versions="1-3", flexible="2+"):
