@@ -67,7 +67,6 @@ _PURPOSES = {
     "Share": "share groups (KIP-932)",
     "Streams": "streams groups (KIP-1071)",
     "RaftVoter": "changes of the Raft quorum (KIP-853)",
-    "DelegationToken": "delegation tokens (KIP-48)",
 }
 #: Kafka advertises these only where a plugin receives what clients push (KIP-714).
 _ONLY_WITH_A_PLUGIN = {"GetTelemetrySubscriptions", "PushTelemetry"}

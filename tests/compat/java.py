@@ -25,6 +25,7 @@ _CLASSES = {
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
     "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
 }
 # They do one thing and end. Others read from the terminal, or run until they are told to stop.

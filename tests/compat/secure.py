@@ -45,7 +45,9 @@ class Certificates:
         )
 
 
-def secure_kafka(certificates: Certificates, users: Mapping[str, str]) -> KafkaCluster:
+def secure_kafka(
+    certificates: Certificates, users: Mapping[str, str], settings: Mapping[str, str] | None = None
+) -> KafkaCluster:
     """Not yet started. PLAIN users are in its configuration; SCRAM users are added over the wire."""
     logins = " ".join(f'user_{name}="{word}"' for name, word in users.items())
     config = {
@@ -65,6 +67,7 @@ def secure_kafka(certificates: Certificates, users: Mapping[str, str]) -> KafkaC
             f'{_OAUTH} required unsecuredLoginStringClaim_sub="broker";'
         ),
     }
+    config |= settings or {}
     for mechanism in ("plain", "scram-sha-512"):
         config[f"listener.name.short.{mechanism}.connections.max.reauth.ms"] = "1500"
     for listener in ("sasl", "secure", "short"):

@@ -140,9 +140,9 @@ def test_librdkafka_renews_its_session(mechanism: str, monkeypatch: pytest.Monke
     welcomes: list[str] = []
     welcome = SaslGate._welcome
 
-    def counted(self: SaslGate, principal: str) -> int:
+    def counted(self: SaslGate, principal: str, token_expiry_ms: int | None) -> int:
         welcomes.append(principal)
-        return welcome(self, principal)
+        return welcome(self, principal, token_expiry_ms)
 
     monkeypatch.setattr(SaslGate, "_welcome", counted)
     config = {"connections.max.reauth.ms": 1_000}

@@ -34,6 +34,7 @@ from coterie.protocol.metadata_records import decode_metadata_record, encode_met
 from coterie.protocol.records import decode_batches
 from coterie.protocol.types import Uuid
 from coterie.protocol.versioned import Undecoded
+from coterie.server.clock import SystemClock
 from coterie.server.metadata.cluster_log import ClusterLog
 from coterie.server.security.cluster_security import ClusterSecurity
 from coterie.server.settings.security import SecurityConfig
@@ -162,6 +163,7 @@ def test_we_read_kafkas_own_metadata_log(kafka: KafkaCluster) -> None:
     security = ClusterSecurity(
         SecurityConfig(),
         cast("ClusterLog", SimpleNamespace(attach=lambda _part: None)),
+        SystemClock(),
         invention_key=b"",
         new_uuid=lambda: Uuid.ZERO,
     )

@@ -133,6 +133,7 @@ from coterie.protocol.schema import Request
 from coterie.security.acls import CLUSTER_NAME, Operation, ResourceType
 from tests.kit.acl_matrix import GROUP, OTHER_GROUP, OTHER_TOPIC, TOPIC, TRANSACTION
 from tests.kit.quota_requests import ALTER_QUOTAS, DESCRIBE_QUOTAS
+from tests.kit.token_requests import CREATE_TOKEN, DESCRIBE_TOKENS, EXPIRE_TOKEN, OWNER, RENEW_TOKEN
 
 __all__ = ["CALLS", "Call", "Needs"]
 
@@ -532,7 +533,7 @@ TRANSACTIONS = (
     Call("ListTransactions", ListTransactionsRequest(), 0),
 )
 
-_NOBODY = "User:nobody-at-all"
+_NOBODY, _USER = "User:nobody-at-all", ResourceType.USER
 
 CLUSTER = (
     Call("DescribeCluster", DescribeClusterRequest(include_cluster_authorized_operations=True), 0),
@@ -568,6 +569,10 @@ CLUSTER = (
         ((_cluster(_O.DESCRIBE),),),
     ),
     Call("DescribeClientQuotas", DESCRIBE_QUOTAS, None, ((_cluster(_O.DESCRIBE_CONFIGS),),)),
+    Call("CreateDelegationToken", CREATE_TOKEN, None, (((_O.CREATE_TOKENS, _USER, OWNER),),)),
+    Call("RenewDelegationToken", RENEW_TOKEN),
+    Call("ExpireDelegationToken", EXPIRE_TOKEN),
+    Call("DescribeDelegationToken", DESCRIBE_TOKENS),
     Call("AlterClientQuotas", ALTER_QUOTAS, None, ((_cluster(_O.ALTER_CONFIGS),),)),
     Call(
         "AlterUserScramCredentials",

@@ -47,6 +47,7 @@ from coterie.security.acls import (
     Permission,
     ResourceType,
 )
+from tests.kit.token_requests import OWNER
 from tests.kit.wire_client import WireClient
 
 __all__ = ["GROUP", "TOPIC", "TRANSACTION", "USERS", "acls_of", "essence", "make_world", "password"]
@@ -120,6 +121,8 @@ USERS: dict[str, tuple[Grant, ...]] = {
         Grant(_O.READ, _G, GROUP),
         Grant(_O.READ, _G, GROUP, permission=_DENY, host=_ELSEWHERE),
     ),
+    "token-creator": (Grant(_O.CREATE_TOKENS, ResourceType.USER, OWNER),),
+    "token-describer": (Grant(_O.DESCRIBE_TOKENS, ResourceType.USER, "*"),),
     "reader": (Grant(_O.READ, _T, TOPIC), Grant(_O.READ, _G, GROUP)),
     "deleter": (Grant(_O.DELETE, _G, GROUP), Grant(_O.READ, _T, "*")),
     "transactional": (
@@ -278,6 +281,7 @@ REFUSALS = frozenset({
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 })  # fmt: skip
 

@@ -120,7 +120,7 @@ class Cluster:
         self._committers: dict[int, Committer] = {}
         self._users = dict(users or {})
         self._acls = tuple(acls)
-        self._housekeeper: asyncio.Task[None] | None = None
+        self._background: list[asyncio.Task[None]] = []
         #: Set when storage broke: the process should end, since nothing can be acknowledged any more.
         self.broken = asyncio.Event()
 
@@ -171,13 +171,13 @@ class Cluster:
         self.metadata.unregistered.clear()
         self.leadership.brokers_returned()
         self.transactions.start()
-        self._housekeeper = asyncio.get_running_loop().create_task(
-            keep_house(
-                self._committers.values(),
-                self.clock,
-                lambda: self.brokers[self._node_ids[0]].config,
-            )
+        house = keep_house(
+            self._committers.values(), self.clock, lambda: self.brokers[self._node_ids[0]].config
         )
+        loop = asyncio.get_running_loop()
+        self._background = [loop.create_task(house)]
+        if self.security.tokens.enabled:
+            self._background.append(loop.create_task(self.security.tokens.keep_removing_expired()))
 
     def _check_directories(self) -> None:
         """Refuse directories of brokers that would not run: their logs would be missing."""
@@ -200,6 +200,7 @@ class Cluster:
         self.security = ClusterSecurity(
             self.config.security,
             cluster_log,
+            self.clock,
             mechanisms=self.listeners.mechanisms,
             know_clients=self.listeners.know_clients,
             invention_key=load_invention_key(controller, keep=bool(self.listeners.mechanisms)),
@@ -216,9 +217,10 @@ class Cluster:
     async def stop(self) -> None:
         """Answer or close everything, flush, unlock."""
         await self.listeners.stop()
-        if self._housekeeper is not None:
-            self._housekeeper.cancel()
-            await asyncio.wait([self._housekeeper])
+        for task in self._background:
+            task.cancel()
+        if self._background:
+            await asyncio.wait(self._background)
         self.transactions.stop()
         for broker in self.brokers.values():
             broker.groups.resign_all()

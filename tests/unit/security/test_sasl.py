@@ -37,9 +37,9 @@ def finder(credential: ScramCredential) -> Callable[[str], ScramCredential]:
     return lambda _: credential
 
 
-def server_for(mechanism: ScramMechanism, password: str = "pencil", **options: str) -> ScramServer:
+def server_for(mechanism: ScramMechanism, password: str = "pencil") -> ScramServer:
     credential = new_credential(mechanism, password)
-    return ScramServer(mechanism, lambda _: credential, **options)
+    return ScramServer(mechanism, lambda _: credential)
 
 
 @BOTH

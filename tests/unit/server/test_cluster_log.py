@@ -83,6 +83,7 @@ def known(directory: DataDirectory) -> ClusterSecurity:
     security = ClusterSecurity(
         SecurityConfig(),
         cluster_log,
+        SystemClock(),
         invention_key=b"key",
         new_uuid=lambda: Uuid(next(numbers).to_bytes(16, "big")),
     )

@@ -175,7 +175,7 @@ class SaslGate:
             if self._was is not None and principal != self._was[1]:
                 self._refuse(SaslFailed("the client became another principal"), header)
                 return
-            lifetime = self._welcome(principal)
+            lifetime = self._welcome(principal, machine.token_expiry_ms)
         if header is None:
             self._connection.send(frame(answer))
         else:
@@ -186,15 +186,19 @@ class SaslGate:
                 header,
             )
 
-    def _welcome(self, principal: str) -> int:
+    def _welcome(self, principal: str, token_expiry_ms: int | None) -> int:
         """From here on requests are served; the lifetime of the session, in milliseconds."""
+        lifetimes = [self._config.max_reauth_ms] if self._config.max_reauth_ms else []
+        if token_expiry_ms is not None:
+            lifetimes.append(max(0, token_expiry_ms - self._broker.clock.now_ms()))
+        lifetime = min(lifetimes, default=0)
         self._machine = None
         self._was = None
         self._state = _State.DONE
         self._principal = principal
-        lifetime = self._config.max_reauth_ms
-        self._expires_at = self._broker.clock.monotonic() + lifetime / 1000 if lifetime else None
-        self._connection.authenticated(principal)
+        now = self._broker.clock.monotonic()
+        self._expires_at = now + lifetime / 1000 if lifetimes else None
+        self._connection.authenticated(principal, by_token=token_expiry_ms is not None)
         return lifetime
 
     # -- failure --------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ class Connection(asyncio.Protocol):
         self.address = ""
         #: Who the client is; for the authorizer and the audit log.
         self.principal = ANONYMOUS
+        #: Whether the client logged in with a delegation token.
+        self.by_token = False
         self.last_heard = broker.clock.monotonic()
         #: When the frame that is incomplete now was begun; None if there is none.
         self.frame_begun: float | None = None
@@ -160,8 +162,14 @@ class Connection(asyncio.Protocol):
 
     # -- authentication -------------------------------------------------------------------------------
 
-    def authenticated(self, principal: str) -> None:
+    @property
+    def may_manage_tokens(self) -> bool:
+        """Delegation tokens are for clients that authenticated, and not by a token (KIP-48)."""
+        return self.principal != ANONYMOUS and not self.by_token
+
+    def authenticated(self, principal: str, *, by_token: bool) -> None:
         self.principal = principal
+        self.by_token = by_token
         self._frames.max_frame = self.broker.config.max_request_bytes
 
     def hold(self) -> None:

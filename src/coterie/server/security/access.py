@@ -34,6 +34,7 @@ from coterie.server.security.special_rules import (
     ProduceRule,
     SubscriptionRule,
 )
+from coterie.server.security.token_rules import CreateTokenRule, DescribeTokensRule
 
 __all__ = ["ACCESS"]
 
@@ -70,6 +71,11 @@ def _quota_entities(request: AlterClientQuotasRequest) -> tuple[str, list[str]]:
         ", ".join(f"{each.entity_type}={each.entity_name or '<default>'}" for each in entity)
         for entity in entities
     ]
+
+
+def _token(_request: Any) -> tuple[str, list[str]]:
+    """The handler names the token: a request has no more of it than its secret."""
+    return "DelegationToken", []
 
 
 _MEMBER: Final = Access((Whole(_O.READ, _GROUP, "group_id"),))
@@ -137,6 +143,10 @@ ACCESS: Final[dict[ApiKey, Access]] = {
     ApiKey.DESCRIBE_LOG_DIRS: Access((Whole(_O.DESCRIBE, _CLUSTER, bare=True),)),
     ApiKey.SASL_AUTHENTICATE: _ANYBODY,
     ApiKey.CREATE_PARTITIONS: Access((Each(_O.ALTER, _TOPIC, "topics", "name"),), _always),
+    ApiKey.CREATE_DELEGATION_TOKEN: Access((CreateTokenRule(),), _always, _token),
+    ApiKey.RENEW_DELEGATION_TOKEN: Access((), _always, _token),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: Access((), _always, _token),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Access((DescribeTokensRule(),)),
     ApiKey.DELETE_GROUPS: Access((Each(_O.DELETE, _GROUP, "groups_names"),), _always),
     ApiKey.ELECT_LEADERS: Access(_ALTER_CLUSTER, _always),
     ApiKey.ALTER_CONFIGS: Access((ConfigsRule(_O.ALTER_CONFIGS),), _always),

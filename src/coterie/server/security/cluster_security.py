@@ -1,4 +1,4 @@
-"""Users and ACLs of a cluster, as records of the cluster's log.
+"""Users, ACLs and delegation tokens of a cluster, as records of the cluster's log.
 
 Users are SCRAM credentials, for PLAIN as well: no password is stored. A change is a batch of records, on
 disk before it is answered. State changes in `replay` alone: with every record of the log at the start, and
@@ -31,8 +31,10 @@ from coterie.security.scram import (
     new_credential,
 )
 from coterie.security.secrets import Secret
+from coterie.server.clock import Clock
 from coterie.server.metadata.cluster_log import ClusterLog
 from coterie.server.security.audit import Audit
+from coterie.server.security.delegation_tokens import DelegationTokens
 from coterie.server.security.records import (
     UserKey,
     acl_of,
@@ -49,12 +51,13 @@ _BY_NAME: Final = {each.mechanism: each for each in ScramMechanism}
 
 
 class ClusterSecurity:
-    """Users, ACLs and what decides with them; one for all brokers of a cluster."""
+    """Users, ACLs, tokens and what decides with them; one for all brokers of a cluster."""
 
     def __init__(
         self,
         config: SecurityConfig,
         cluster_log: ClusterLog,
+        clock: Clock,
         *,
         invention_key: bytes,
         new_uuid: Callable[[], Uuid],
@@ -65,6 +68,9 @@ class ClusterSecurity:
         self.mechanisms = mechanisms
         self._log = cluster_log
         cluster_log.attach(self)
+        self.tokens = DelegationTokens(
+            config, cluster_log, clock, invention_key=invention_key, new_uuid=new_uuid
+        )
         #: Makes the salts of users that do not exist.
         self._invention_key = invention_key
         self._new_uuid = new_uuid
@@ -142,7 +148,11 @@ class ClusterSecurity:
         if mechanism == "PLAIN":
             return PlainServer(self._verify)
         scram = _BY_NAME[mechanism]
-        return ScramServer(scram, lambda name: self._credential(name, scram))
+        return ScramServer(
+            scram,
+            lambda name: self._credential(name, scram),
+            find_token=lambda token_id: self.tokens.login(token_id, scram),
+        )
 
     def _credential(self, name: str, mechanism: ScramMechanism) -> ScramCredential:
         found = self._users.get((name, mechanism))

@@ -82,6 +82,26 @@ class SecurityConfig:
         False,
         "Allow what no ACL is about, to everybody.",
     )
+    delegation_token_secret_key: Secret = _setting(
+        "delegation.token.secret.key",
+        Secret(""),
+        "The key that the HMACs of delegation tokens are made with; turns tokens on.",
+    )
+    delegation_token_max_lifetime_ms: int = _setting(
+        "delegation.token.max.lifetime.ms",
+        604_800_000,
+        "Longest lifetime of a delegation token, with all renewals.",
+    )
+    delegation_token_expiry_time_ms: int = _setting(
+        "delegation.token.expiry.time.ms",
+        86_400_000,
+        "A delegation token expires after so long unless it is renewed.",
+    )
+    delegation_token_expiry_check_interval_ms: int = _setting(
+        "delegation.token.expiry.check.interval.ms",
+        3_600_000,
+        "How often expired delegation tokens are removed.",
+    )
     keystore_location: str = _setting(
         "ssl.keystore.location", "", "The server's certificate and key; turns TLS on."
     )
