@@ -1,61 +1,151 @@
-"""The admin client for code that blocks: the same calls, run by a loop in a thread of its own.
+"""BlockingAdminClient: the calls of the admin client for code that blocks.
 
-A thread of its own, so that it works where a loop is running already, as in a notebook.
+A loop in a thread of its own runs them, so that they work where another loop is running, as in a notebook.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from coterie.client.admin import AdminClient
+from coterie.client.calls import AdminCalls
 from coterie.client.network import Node
-from coterie.client.record_batches import FetchedRecords
-from coterie.client.reset import ResetPlan, To
-from coterie.client.results import (
-    Done,
-    GroupChange,
-    GroupDescription,
-    GroupListing,
-    GroupOffsets,
-    LagResult,
-    LogOffset,
-    PartitionOffset,
-    Result,
-    TopicDescription,
-    TopicPartition,
-)
 from coterie.errors import BrokerUnreachable, CoterieError
-from coterie.protocol.group_state import GroupState, GroupType
 
 if TYPE_CHECKING:
     from coterie.client.fetching import Fetching
-    from coterie.client.results import ScramUser
-    from coterie.security.acls import AclBinding, AclFilter
-    from coterie.security.secrets import Secret
+    from coterie.client.record_batches import FetchedRecords
+    from coterie.client.results import TopicPartition
 
 __all__ = ["BlockingAdminClient", "BlockingFetching"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class BlockingAdminClient:
-    """See AdminClient: every call here is its call there, waited for."""
+class _LoopThread:
+    """Runs coroutines of one client, and waits for them."""
 
-    def __init__(self, admin: AdminClient) -> None:
-        self._admin = admin
+    def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        # A daemon, so that a script that forgets `close` can still end.
+        # A daemon, so that a script that does not call `close` can still end.
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="coterie-admin", daemon=True
         )
         self._thread.start()
         self._closed = False
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._closed:
+            work.close()
+            raise BrokerUnreachable("the client is closed; use it inside its `with` block")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            # Ctrl-C ends the waiting; the coroutine has to end as well.
+            future.cancel()
+            raise
+
+    def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run the `last` call and end the thread; a second time does nothing."""
+        if self._closed:
+            return
+        self.run(last())
+        self._closed = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+def _waiting(
+    call: Callable[Concatenate[AdminCalls, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[BlockingAdminClient, P], T]:
+    """The call with the same arguments, types and documentation, which waits for its result."""
+
+    @functools.wraps(call)
+    def wait(self: BlockingAdminClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        work: Coroutine[Any, Any, T] = getattr(self._admin, call.__name__)(*args, **kwargs)
+        return self._thread.run(work)
+
+    return wait
+
+
+def _fetching(
+    call: Callable[Concatenate[AdminCalls, P], Fetching],
+) -> Callable[Concatenate[BlockingAdminClient, P], BlockingFetching]:
+    """The same for `fetch`, which has to be called inside of the loop and gives an iterator."""
+
+    @functools.wraps(call)
+    def fetch(self: BlockingAdminClient, /, *args: P.args, **kwargs: P.kwargs) -> BlockingFetching:
+        async def begin() -> Fetching:
+            return call(self._admin, *args, **kwargs)
+
+        return BlockingFetching(self._thread.run(begin()), self._thread.run)
+
+    return fetch
+
+
+class BlockingAdminClient:
+    """AdminClient for code that blocks: each call waits for its result."""
+
+    def __init__(self, admin: AdminCalls) -> None:
+        self._admin = admin
+        self._thread = _LoopThread()
+
+    list_groups = _waiting(AdminCalls.list_groups)
+    describe_groups = _waiting(AdminCalls.describe_groups)
+    delete_groups = _waiting(AdminCalls.delete_groups)
+    find_coordinators = _waiting(AdminCalls.find_coordinators)
+    remove_members = _waiting(AdminCalls.remove_members)
+
+    list_offsets = _waiting(AdminCalls.list_offsets)
+    lag = _waiting(AdminCalls.lag)
+    describe_with_offsets = _waiting(AdminCalls.describe_with_offsets)
+    alter_offsets = _waiting(AdminCalls.alter_offsets)
+    delete_offsets = _waiting(AdminCalls.delete_offsets)
+    plan_reset = _waiting(AdminCalls.plan_reset)
+    plan_resets = _waiting(AdminCalls.plan_resets)
+    reset_offsets = _waiting(AdminCalls.reset_offsets)
+
+    brokers = _waiting(AdminCalls.brokers)
+    describe_topics = _waiting(AdminCalls.describe_topics)
+    create_topics = _waiting(AdminCalls.create_topics)
+    delete_topics = _waiting(AdminCalls.delete_topics)
+    log_offsets = _waiting(AdminCalls.log_offsets)
+    log_offsets_at = _waiting(AdminCalls.log_offsets_at)
+    fetch = _fetching(AdminCalls.fetch)
+
+    describe_acls = _waiting(AdminCalls.describe_acls)
+    create_acls = _waiting(AdminCalls.create_acls)
+    delete_acls = _waiting(AdminCalls.delete_acls)
+    describe_users = _waiting(AdminCalls.describe_users)
+    alter_users = _waiting(AdminCalls.alter_users)
+
+    @property
+    def requests(self) -> Counter[str]:
+        """Responses received, by API."""
+        return self._admin.requests
+
+    @property
+    def single_lookups(self) -> int:
+        """Coordinators looked up one by one, because a broker is older than KIP-699."""
+        return self._admin.single_lookups
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The brokers in the last Metadata response; none before the first."""
+        return self._admin.nodes
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster's id; None before the first Metadata response."""
+        return self._admin.cluster_id
 
     def __enter__(self) -> Self:
         return self
@@ -69,309 +159,11 @@ class BlockingAdminClient:
         self.close()
 
     def close(self) -> None:
-        """Close connections and end the thread; a second time does nothing."""
-        if self._closed:
-            return
-        self._run(self._admin.close())
-        self._closed = True
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        """Close all connections and end the thread; a second time does nothing."""
+        self._thread.close(self._admin.close)
 
     def __repr__(self) -> str:
         return repr(self._admin).replace("AdminClient", "BlockingAdminClient", 1)
-
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._closed:
-            work.close()
-            raise BrokerUnreachable("the client is closed; use it inside its `with` block")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            # Ctrl-C ends the waiting; what was waited for has to end as well.
-            future.cancel()
-            raise
-
-    @property
-    def requests(self) -> Counter[str]:
-        """How many answers there were to requests of each API."""
-        return self._admin.requests
-
-    @property
-    def single_lookups(self) -> int:
-        return self._admin.single_lookups
-
-    @property
-    def nodes(self) -> list[Node]:
-        return self._admin.nodes
-
-    @property
-    def cluster_id(self) -> str | None:
-        return self._admin.cluster_id
-
-    # -- groups ---------------------------------------------------------------------------------------
-
-    def list_groups(
-        self,
-        *,
-        states: Collection[GroupState | str] | None = None,
-        types: Collection[GroupType | str] | None = None,
-        protocol_types: Collection[str] | None = None,
-        client_side: bool = False,
-        timeout: float | None = None,
-    ) -> Result[str, GroupListing]:
-        return self._run(
-            self._admin.list_groups(
-                states=states,
-                types=types,
-                protocol_types=protocol_types,
-                client_side=client_side,
-                timeout=timeout,
-            )
-        )
-
-    def describe_groups(
-        self,
-        groups: Iterable[str],
-        *,
-        authorized_operations: bool = False,
-        deep: bool = False,
-        timeout: float | None = None,
-    ) -> Result[str, GroupDescription]:
-        return self._run(
-            self._admin.describe_groups(
-                groups,
-                authorized_operations=authorized_operations,
-                deep=deep,
-                timeout=timeout,
-            )
-        )
-
-    def delete_groups(
-        self, groups: Iterable[str], *, timeout: float | None = None
-    ) -> Result[str, Done]:
-        return self._run(self._admin.delete_groups(groups, timeout=timeout))
-
-    def find_coordinators(
-        self, groups: Iterable[str], *, timeout: float | None = None
-    ) -> Result[str, Node]:
-        return self._run(self._admin.find_coordinators(groups, timeout=timeout))
-
-    def remove_members(
-        self,
-        group: str,
-        *,
-        member_ids: Collection[str] = (),
-        instance_ids: Collection[str] = (),
-        reason: str = "removed by an administrator",
-        timeout: float | None = None,
-    ) -> Result[str, Done]:
-        return self._run(
-            self._admin.remove_members(
-                group,
-                member_ids=member_ids,
-                instance_ids=instance_ids,
-                reason=reason,
-                timeout=timeout,
-            )
-        )
-
-    # -- offsets --------------------------------------------------------------------------------------
-
-    def list_offsets(
-        self, groups: Iterable[str], *, stable: bool = False, timeout: float | None = None
-    ) -> Result[str, GroupOffsets]:
-        return self._run(self._admin.list_offsets(groups, stable=stable, timeout=timeout))
-
-    def lag(
-        self,
-        groups: Iterable[str],
-        *,
-        log_start: bool = False,
-        topics: Iterable[str] | None = None,
-        authorized_operations: bool = False,
-        deep: bool = False,
-        timeout: float | None = None,
-    ) -> LagResult:
-        return self._run(
-            self._admin.lag(
-                groups,
-                log_start=log_start,
-                topics=topics,
-                authorized_operations=authorized_operations,
-                deep=deep,
-                timeout=timeout,
-            )
-        )
-
-    def describe_with_offsets(
-        self,
-        groups: Iterable[str],
-        *,
-        authorized_operations: bool = False,
-        timeout: float | None = None,
-    ) -> tuple[Result[str, GroupDescription], Result[str, GroupOffsets]]:
-        return self._run(
-            self._admin.describe_with_offsets(
-                groups, authorized_operations=authorized_operations, timeout=timeout
-            )
-        )
-
-    def alter_offsets(
-        self,
-        offsets: Mapping[str, Mapping[TopicPartition, int | PartitionOffset]],
-        *,
-        timeout: float | None = None,
-    ) -> Result[str, GroupChange]:
-        return self._run(self._admin.alter_offsets(offsets, timeout=timeout))
-
-    def delete_offsets(
-        self, partitions: Mapping[str, Iterable[TopicPartition]], *, timeout: float | None = None
-    ) -> Result[str, GroupChange]:
-        return self._run(self._admin.delete_offsets(partitions, timeout=timeout))
-
-    def plan_reset(
-        self,
-        group: str,
-        to: To,
-        *,
-        topics: Iterable[str | TopicPartition] | None = None,
-        timeout: float | None = None,
-    ) -> ResetPlan:
-        return self._run(self._admin.plan_reset(group, to, topics=topics, timeout=timeout))
-
-    def plan_resets(
-        self,
-        groups: Iterable[str],
-        to: To,
-        *,
-        topics: Iterable[str | TopicPartition] | None = None,
-        states: Mapping[str, GroupState] | None = None,
-        timeout: float | None = None,
-    ) -> Result[str, ResetPlan]:
-        return self._run(
-            self._admin.plan_resets(groups, to, topics=topics, states=states, timeout=timeout)
-        )
-
-    def reset_offsets(
-        self, plan: ResetPlan, *, timeout: float | None = None
-    ) -> Result[str, GroupChange]:
-        return self._run(self._admin.reset_offsets(plan, timeout=timeout))
-
-    # -- topics and brokers ---------------------------------------------------------------------------
-
-    def brokers(self, *, timeout: float | None = None) -> list[Node]:
-        return self._run(self._admin.brokers(timeout=timeout))
-
-    def describe_topics(
-        self, topics: Iterable[str] | None = None, *, timeout: float | None = None
-    ) -> Result[str, TopicDescription]:
-        return self._run(self._admin.describe_topics(topics, timeout=timeout))
-
-    def create_topics(
-        self,
-        topics: Mapping[str, int],
-        *,
-        replication_factor: int = -1,
-        configs: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> Result[str, Done]:
-        return self._run(
-            self._admin.create_topics(
-                topics, replication_factor=replication_factor, configs=configs, timeout=timeout
-            )
-        )
-
-    def describe_acls(
-        self, wanted: AclFilter | None = None, *, timeout: float | None = None
-    ) -> list[AclBinding]:
-        return self._run(self._admin.describe_acls(wanted, timeout=timeout))
-
-    def create_acls(
-        self, acls: Iterable[AclBinding], *, timeout: float | None = None
-    ) -> Result[AclBinding, Done]:
-        return self._run(self._admin.create_acls(acls, timeout=timeout))
-
-    def delete_acls(
-        self, filters: Iterable[AclFilter], *, timeout: float | None = None
-    ) -> Result[AclBinding, Done]:
-        return self._run(self._admin.delete_acls(filters, timeout=timeout))
-
-    def describe_users(
-        self, names: Iterable[str] | None = None, *, timeout: float | None = None
-    ) -> Result[str, ScramUser]:
-        return self._run(self._admin.describe_users(names, timeout=timeout))
-
-    def alter_users(
-        self,
-        passwords: Mapping[str, str | Secret] | None = None,
-        *,
-        remove: Iterable[str] = (),
-        mechanism: str = "SCRAM-SHA-512",
-        iterations: int = 4096,
-        timeout: float | None = None,
-    ) -> Result[str, Done]:
-        return self._run(
-            self._admin.alter_users(
-                passwords,
-                remove=remove,
-                mechanism=mechanism,
-                iterations=iterations,
-                timeout=timeout,
-            )
-        )
-
-    def delete_topics(
-        self, topics: Iterable[str], *, timeout: float | None = None
-    ) -> Result[str, Done]:
-        return self._run(self._admin.delete_topics(topics, timeout=timeout))
-
-    def log_offsets(
-        self,
-        partitions: Iterable[TopicPartition],
-        at: str | datetime | int = "latest",
-        *,
-        isolation: str = "read_uncommitted",
-        timeout: float | None = None,
-    ) -> Result[TopicPartition, LogOffset]:
-        return self._run(
-            self._admin.log_offsets(partitions, at, isolation=isolation, timeout=timeout)
-        )
-
-    def log_offsets_at(
-        self,
-        partitions: Iterable[TopicPartition],
-        moments: Sequence[str | datetime | int],
-        *,
-        isolation: str = "read_uncommitted",
-        timeout: float | None = None,
-    ) -> list[Result[TopicPartition, LogOffset]]:
-        return self._run(
-            self._admin.log_offsets_at(partitions, moments, isolation=isolation, timeout=timeout)
-        )
-
-    def fetch(
-        self,
-        partitions: Mapping[TopicPartition, int | tuple[int | None, int | None]],
-        *,
-        isolation: str = "read_uncommitted",
-        max_bytes: int | None = None,
-        max_records: int | None = None,
-        skip_deleted: bool = False,
-        timeout: float | None = None,
-    ) -> BlockingFetching:
-        async def begin() -> Fetching:
-            return self._admin.fetch(
-                partitions,
-                isolation=isolation,
-                max_bytes=max_bytes,
-                max_records=max_records,
-                skip_deleted=skip_deleted,
-                timeout=timeout,
-            )
-
-        return BlockingFetching(self._run(begin()), self._run)
 
 
 class BlockingFetching:

@@ -1,17 +1,25 @@
-"""The committed offsets of groups: reading them for many groups at once, changing and deleting them.
+"""Committed offsets of groups: read them for many groups at once, change and delete them.
 
-OffsetFetch takes many groups from version 8 on (KIP-709); an older coordinator is asked for each group, in
-parallel. Changes go group by group, because Kafka has no request for more, but all are under way at once.
+OffsetFetch takes many groups from version 8 on (KIP-709); an older coordinator gets a request for each group,
+in parallel. Changes take a request for each group, in parallel: Kafka has no request for several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 
+from coterie.client.coordinators import Coordinators
 from coterie.client.network import Deadline, Network, Node, together
-from coterie.client.results import GroupChange, GroupOffsets, PartitionOffset, TopicPartition
-from coterie.client.routing import Failure
+from coterie.client.partitions import TopicPartition, by_topic
+from coterie.client.results import (
+    GroupChange,
+    GroupOffsets,
+    PartitionOffset,
+    Result,
+)
+from coterie.client.routing import Ask, Failure
 from coterie.error_codes import ErrorCode
 from coterie.protocol.api import ApiKey
 from coterie.protocol.messages.offsets import (
@@ -30,7 +38,7 @@ from coterie.protocol.messages.offsets import (
     OffsetFetchResponseTopics,
 )
 
-__all__ = ["OffsetChanges", "OffsetReader", "by_topic"]
+__all__ = ["CommittedOffsets"]
 
 _MANY_GROUPS_FROM: Final = 8  # KIP-709
 #: From version 10 on topics go by id; names are what people and committed offsets have.
@@ -49,16 +57,54 @@ _COORDINATOR: Final = frozenset(
 _Topics = Iterable[OffsetFetchResponseTopic] | Iterable[OffsetFetchResponseTopics]
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partition numbers by topic, as requests want them."""
-    found: dict[str, list[int]] = {}
-    for each in partitions:
-        found.setdefault(each.topic, []).append(each.partition)
-    return found
+class CommittedOffsets:
+    """Requests about committed offsets, each to the coordinators of the groups."""
+
+    def __init__(self, network: Network, coordinators: Coordinators) -> None:
+        self._network = network
+        self._coordinators = coordinators
+
+    async def read(
+        self, groups: Iterable[str], deadline: Deadline, *, stable: bool = False
+    ) -> Result[str, GroupOffsets]:
+        """What groups have committed; with `stable`, after open transactions have ended."""
+        reading = _Reading(self._network, deadline, stable=stable)
+        return (await self._coordinators.ask_each(groups, deadline, reading.ask)).of(GroupOffsets)
+
+    async def read_share(
+        self, groups: Iterable[str], deadline: Deadline
+    ) -> Result[str, GroupOffsets]:
+        """Where share groups start to read: not a committed offset, and an API of its own."""
+        ask: Ask[str, GroupOffsets] = partial(_ask_share, self._network, deadline)
+        return (await self._coordinators.ask_each(groups, deadline, ask)).of(GroupOffsets)
+
+    async def commit(
+        self, offsets: Mapping[str, Mapping[TopicPartition, PartitionOffset]], deadline: Deadline
+    ) -> Result[str, GroupChange]:
+        """Store offsets for groups that have no members."""
+
+        async def ask(node: Node, groups: list[str]) -> dict[str, GroupChange | Failure]:
+            work = [_commit(self._network, node, each, offsets[each], deadline) for each in groups]
+            return dict(zip(groups, await together(*work), strict=True))
+
+        return (await self._coordinators.ask_each(offsets, deadline, ask)).of(GroupChange)
+
+    async def delete(
+        self, partitions: Mapping[str, Iterable[TopicPartition]], deadline: Deadline
+    ) -> Result[str, GroupChange]:
+        """Delete committed offsets of topics that no member subscribes to."""
+
+        async def ask(node: Node, groups: list[str]) -> dict[str, GroupChange | Failure]:
+            work = [
+                _delete(self._network, node, each, partitions[each], deadline) for each in groups
+            ]
+            return dict(zip(groups, await together(*work), strict=True))
+
+        return (await self._coordinators.ask_each(partitions, deadline, ask)).of(GroupChange)
 
 
-class OffsetReader:
-    """One call that reads committed offsets."""
+class _Reading:
+    """One call of `read`."""
 
     def __init__(
         self,
@@ -130,121 +176,106 @@ class OffsetReader:
                     )
         return GroupOffsets(group, offsets, errors)
 
-    async def ask_share(self, node: Node, groups: list[str]) -> dict[str, GroupOffsets | Failure]:
-        """Share groups keep where they start to read elsewhere, and have a request of their own."""
-        from coterie.protocol.messages.share_groups import (  # noqa: PLC0415 - seldom needed
-            DescribeShareGroupOffsetsRequest,
-            DescribeShareGroupOffsetsRequestGroup,
-            DescribeShareGroupOffsetsResponse,
-        )
 
-        wanted = tuple(
-            DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups
-        )
-        answer = await self._network.ask(
-            node,
-            DescribeShareGroupOffsetsRequest(groups=wanted),
-            DescribeShareGroupOffsetsResponse,
-            self._deadline,
-        )
-        answers: dict[str, GroupOffsets | Failure] = {}
-        for group in answer.groups:
-            if group.error_code:
-                answers[group.group_id] = Failure(group.error_code, group.error_message)
-                continue
-            rows = [(t.topic_name, each) for t in group.topics for each in t.partitions]
-            answers[group.group_id] = GroupOffsets(
-                group.group_id,
-                {
-                    TopicPartition(topic, each.partition_index): PartitionOffset(each.start_offset)
-                    for topic, each in rows
-                    if not each.error_code and each.start_offset >= 0
-                },
-                {
-                    TopicPartition(topic, each.partition_index): ErrorCode.of(
-                        each.error_code
-                    ).message
-                    for topic, each in rows
-                    if each.error_code
-                },
-            )
-        return answers
+async def _ask_share(
+    network: Network, deadline: Deadline, node: Node, groups: list[str]
+) -> dict[str, GroupOffsets | Failure]:
+    from coterie.protocol.messages.share_groups import (
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsRequestGroup,
+        DescribeShareGroupOffsetsResponse,
+    )
 
-
-class OffsetChanges:
-    """One call that changes or deletes committed offsets."""
-
-    def __init__(self, network: Network, deadline: Deadline) -> None:
-        self._network = network
-        self._deadline = deadline
-
-    async def commit(
-        self,
-        node: Node,
-        groups: list[str],
-        wanted: Mapping[str, Mapping[TopicPartition, PartitionOffset]],
-    ) -> dict[str, GroupChange | Failure]:
-        """Store offsets for groups that have no members."""
-        answers = await together(*(self._commit(node, each, wanted[each]) for each in groups))
-        return dict(zip(groups, answers, strict=True))
-
-    async def _commit(
-        self, node: Node, group: str, offsets: Mapping[TopicPartition, PartitionOffset]
-    ) -> GroupChange | Failure:
-        topics = tuple(
-            OffsetCommitRequestTopic(
-                name=topic,
-                partitions=tuple(
-                    _stored(index, offsets[TopicPartition(topic, index)]) for index in indexes
-                ),
-            )
-            for topic, indexes in by_topic(offsets).items()
-        )
-        answer = await self._network.ask(
-            node,
-            OffsetCommitRequest(group_id=group, topics=topics),
-            OffsetCommitResponse,
-            self._deadline,
-            at_most=_NAMES_UP_TO,
-        )
-        return _change(
-            group,
+    wanted = tuple(
+        DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups
+    )
+    answer = await network.ask(
+        node,
+        DescribeShareGroupOffsetsRequest(groups=wanted),
+        DescribeShareGroupOffsetsResponse,
+        deadline,
+    )
+    answers: dict[str, GroupOffsets | Failure] = {}
+    for group in answer.groups:
+        if group.error_code:
+            answers[group.group_id] = Failure(group.error_code, group.error_message)
+            continue
+        rows = [(t.topic_name, each) for t in group.topics for each in t.partitions]
+        answers[group.group_id] = GroupOffsets(
+            group.group_id,
             {
-                TopicPartition(topic.name, each.partition_index): each.error_code
-                for topic in answer.topics
-                for each in topic.partitions
+                TopicPartition(topic, each.partition_index): PartitionOffset(each.start_offset)
+                for topic, each in rows
+                if not each.error_code and each.start_offset >= 0
+            },
+            {
+                TopicPartition(topic, each.partition_index): ErrorCode.of(each.error_code).message
+                for topic, each in rows
+                if each.error_code
             },
         )
+    return answers
 
-    async def delete(
-        self, node: Node, groups: list[str], wanted: Mapping[str, Iterable[TopicPartition]]
-    ) -> dict[str, GroupChange | Failure]:
-        """Delete committed offsets of topics that no member subscribes to."""
-        answers = await together(*(self._delete(node, each, wanted[each]) for each in groups))
-        return dict(zip(groups, answers, strict=True))
 
-    async def _delete(
-        self, node: Node, group: str, partitions: Iterable[TopicPartition]
-    ) -> GroupChange | Failure:
-        topics = tuple(
-            OffsetDeleteRequestTopic(
-                topic, tuple(OffsetDeleteRequestPartition(index) for index in indexes)
-            )
-            for topic, indexes in by_topic(partitions).items()
+async def _commit(
+    network: Network,
+    node: Node,
+    group: str,
+    offsets: Mapping[TopicPartition, PartitionOffset],
+    deadline: Deadline,
+) -> GroupChange | Failure:
+    topics = tuple(
+        OffsetCommitRequestTopic(
+            name=topic,
+            partitions=tuple(
+                _stored(index, offsets[TopicPartition(topic, index)]) for index in indexes
+            ),
         )
-        answer = await self._network.ask(
-            node, OffsetDeleteRequest(group, topics), OffsetDeleteResponse, self._deadline
+        for topic, indexes in by_topic(offsets).items()
+    )
+    answer = await network.ask(
+        node,
+        OffsetCommitRequest(group_id=group, topics=topics),
+        OffsetCommitResponse,
+        deadline,
+        at_most=_NAMES_UP_TO,
+    )
+    return _change(
+        group,
+        {
+            TopicPartition(topic.name, each.partition_index): each.error_code
+            for topic in answer.topics
+            for each in topic.partitions
+        },
+    )
+
+
+async def _delete(
+    network: Network,
+    node: Node,
+    group: str,
+    partitions: Iterable[TopicPartition],
+    deadline: Deadline,
+) -> GroupChange | Failure:
+    topics = tuple(
+        OffsetDeleteRequestTopic(
+            topic, tuple(OffsetDeleteRequestPartition(index) for index in indexes)
         )
-        if answer.error_code:
-            return Failure(answer.error_code)
-        return _change(
-            group,
-            {
-                TopicPartition(topic.name, each.partition_index): each.error_code
-                for topic in answer.topics
-                for each in topic.partitions
-            },
-        )
+        for topic, indexes in by_topic(partitions).items()
+    )
+    answer = await network.ask(
+        node, OffsetDeleteRequest(group, topics), OffsetDeleteResponse, deadline
+    )
+    if answer.error_code:
+        return Failure(answer.error_code)
+    return _change(
+        group,
+        {
+            TopicPartition(topic.name, each.partition_index): each.error_code
+            for topic in answer.topics
+            for each in topic.partitions
+        },
+    )
 
 
 def _stored(index: int, offset: PartitionOffset) -> OffsetCommitRequestPartition:

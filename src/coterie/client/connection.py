@@ -125,7 +125,7 @@ class Connection(asyncio.BufferedProtocol):
         self.versions = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
 
     async def _authenticate(self, security: ClientSecurity) -> None:
-        from coterie.client.login import Login  # noqa: PLC0415 - only where there is SASL
+        from coterie.client.login import Login
 
         login = Login(self, security)
         await login.authenticate()

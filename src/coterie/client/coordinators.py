@@ -7,13 +7,13 @@ What was learnt is kept until an answer shows that it is no longer true.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from coterie.client.connection import Connection
 from coterie.client.network import Deadline, Network, Node, together
 from coterie.client.probing import OFFSETS_TOPIC
-from coterie.client.results import TopicPartition
-from coterie.client.routing import batches
+from coterie.client.results import Result, TopicPartition
+from coterie.client.routing import Ask, Routed, batches
 from coterie.error_codes import ErrorCode
 from coterie.errors import KafkaError, NoBatchedFindCoordinators, kafka_error
 from coterie.protocol.api import ApiKey
@@ -30,6 +30,7 @@ from coterie.protocol.types import Uuid
 __all__ = ["Controller", "Coordinators", "LeaderAndEpoch", "Leaders"]
 
 LeaderAndEpoch = tuple[int, int]
+T = TypeVar("T")
 
 #: A broker that is too old for types has no others.
 _CLASSIC: Final = (GroupType.CLASSIC, GroupType.UNKNOWN, None)
@@ -124,6 +125,13 @@ class Coordinators:
             else:
                 found[group] = self._known[group] = node
         return found, errors
+
+    async def ask_each(
+        self, groups: Iterable[str], deadline: Deadline, ask: Ask[str, T]
+    ) -> Result[str, T]:
+        """Ask each coordinator about all of its groups."""
+        limit = self._network.settings.max_request_size
+        return await Routed(self, deadline, ask, limit).run(groups)
 
     async def _find_many(
         self, groups: list[str], deadline: Deadline
@@ -230,6 +238,12 @@ class Leaders:
                     errors[partition] = kafka_error(code, self.name(partition))
         found = {key: self._known[key] for key in keys if key in self._known}
         return found, errors
+
+    async def ask_each(
+        self, partitions: Iterable[TopicPartition], deadline: Deadline, ask: Ask[TopicPartition, T]
+    ) -> Result[TopicPartition, T]:
+        """Ask each leader about all of its partitions."""
+        return await Routed(self, deadline, ask).run(partitions)
 
 
 def _why_unknown(partition: TopicPartition, topic: MetadataResponseTopic | None) -> int:

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from coterie.client.committed_offsets import by_topic
 from coterie.client.coordinators import Leaders
 from coterie.client.network import PATIENCE_SECONDS, Deadline, Network, Node
+from coterie.client.partitions import TopicPartition, by_topic
 from coterie.client.record_batches import Budget, FetchedRecords, cut
-from coterie.client.results import LogOffset, Result, TopicPartition
+from coterie.client.results import LogOffset, Result
 from coterie.client.routing import moved_away
 from coterie.error_codes import ErrorCode
 from coterie.errors import BrokerUnreachable, CoterieError, kafka_error

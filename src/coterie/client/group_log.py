@@ -14,15 +14,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from coterie.client.coordinators import Leaders
-from coterie.client.fetching import Fetching, FetchPlan
-from coterie.client.logs import LogReader
+from coterie.client.arguments import EARLIEST, LATEST
+from coterie.client.fetching import FetchPlan
+from coterie.client.logs import Logs
 from coterie.client.network import Deadline, Network
 from coterie.client.probing import OFFSETS_TOPIC, partition_of
 from coterie.client.record_batches import FetchedRecords
-from coterie.client.results import GroupDescription, LogOffset, Member, Result, TopicPartition
-from coterie.client.routing import Routed
-from coterie.client.topic_calls import EARLIEST, LATEST
+from coterie.client.results import GroupDescription, Member, Result, TopicPartition
 from coterie.errors import CoterieError
 from coterie.protocol.group_records import decode_value, encode_key
 from coterie.protocol.group_records.classic import GroupMetadataKey, GroupMetadataValue
@@ -33,7 +31,7 @@ from coterie.protocol.group_state import GroupState, GroupType
 from coterie.protocol.records.compression import Buffer
 from coterie.protocol.schema import RecordKey, RecordValue
 
-__all__ = ["GroupLog"]
+__all__ = ["with_records"]
 
 #: How many offsets the first look goes back; each next one goes back eight times as far.
 _FIRST_LOOK: Final = 4096
@@ -55,20 +53,27 @@ class _Found(NamedTuple):
         return f"{self.partition}, offset {self.offset}"
 
 
-class GroupLog:
-    """One reading for one call of describe_groups."""
+async def with_records(
+    network: Network, logs: Logs, described: Result[str, GroupDescription], deadline: Deadline
+) -> Result[str, GroupDescription]:
+    """The descriptions with what the groups' records add; complete descriptions cost nothing."""
+    items = await _Search(network, logs, deadline).run(described.items.values())
+    return Result(items, described.errors, described.broker_errors, GroupDescription)
 
-    def __init__(self, network: Network, leaders: Leaders, deadline: Deadline) -> None:
+
+class _Search:
+    """One search for the records of some groups."""
+
+    def __init__(self, network: Network, logs: Logs, deadline: Deadline) -> None:
         self._network = network
-        self._leaders = leaders
+        self._logs = logs
         self._deadline = deadline
         #: Keys to look for, as bytes, by partition; those that are found leave.
         self._wanted: dict[TopicPartition, dict[bytes, RecordKey]] = {}
         self._found: dict[RecordKey, _Found] = {}
         self._trouble: dict[TopicPartition, CoterieError] = {}
 
-    async def deepen(self, groups: Iterable[GroupDescription]) -> dict[str, GroupDescription]:
-        """The same groups, with what their records tell; those that are known in full cost nothing."""
+    async def run(self, groups: Iterable[GroupDescription]) -> dict[str, GroupDescription]:
         groups = list(groups)
         keys = {group.group_id: list(_keys(group)) for group in groups}
         try:
@@ -103,8 +108,7 @@ class GroupLog:
         partitions = list(self._wanted)
         if not partitions:
             return
-        ends = await self._ends(partitions, LATEST)
-        starts = await self._ends(partitions, EARLIEST)
+        ends, starts = await self._logs.offsets_at(partitions, (LATEST, EARLIEST), self._deadline)
         self._trouble.update(starts.errors | ends.errors)
         left = {
             key: (starts.items[key].offset, ends.items[key].offset)
@@ -122,19 +126,11 @@ class GroupLog:
             }
             size *= _GROWTH
 
-    async def _ends(
-        self, partitions: Iterable[TopicPartition], time: int, deadline: Deadline | None = None
-    ) -> Result[TopicPartition, LogOffset]:
-        reader = LogReader(self._network, deadline or self._deadline, time)
-        return await Routed(self._leaders, self._deadline, reader.ask).run(partitions)
-
     async def _look(self, spans: dict[TopicPartition, tuple[int, int]]) -> None:
         """Read some offsets of each partition; a later record of a key overrules an earlier one."""
         found: dict[RecordKey, _Found] = {}
         plan = FetchPlan({**spans}, skip_deleted=True)
-        reading = Fetching(
-            self._network, self._leaders, self._starts, plan, deadline=lambda: self._deadline
-        )
+        reading = self._logs.fetch(plan, lambda: self._deadline)
         try:
             async with reading:
                 async for batch in reading:
@@ -154,12 +150,7 @@ class GroupLog:
                 data: key for data, key in wanted.items() if key not in found
             }
 
-    async def _starts(
-        self, partitions: Iterable[TopicPartition], deadline: Deadline
-    ) -> Result[TopicPartition, LogOffset]:
-        return await self._ends(partitions, EARLIEST, deadline)
-
-    # -- telling --------------------------------------------------------------------------------------
+    # -- answers --------------------------------------------------------------------------------------
 
     def _deepened(
         self, group: GroupDescription, keys: list[RecordKey], places: dict[str, TopicPartition]

@@ -1,9 +1,19 @@
-"""Lag: commits, ends of logs and members, put together. Pure: answers in, values out."""
+"""Lag: commits, ends of logs and members of groups, read in that order and put together.
+
+`LagReader` asks the cluster. The functions are pure: answers in, values out.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 
+from coterie.client.arguments import EARLIEST, LATEST
+from coterie.client.committed_offsets import CommittedOffsets
+from coterie.client.coordinators import Coordinators
+from coterie.client.groups import Groups
+from coterie.client.logs import Logs
+from coterie.client.network import Deadline
 from coterie.client.results import (
     GroupDescription,
     GroupLag,
@@ -15,10 +25,73 @@ from coterie.client.results import (
     Result,
     TopicPartition,
 )
+from coterie.protocol.group_state import GroupType
 
-__all__ = ["lag_of", "lag_result", "partitions_of", "partitions_of_topics"]
+__all__ = ["LagReader", "lag_of", "lag_result", "partitions_of", "partitions_of_topics"]
 
 _Ends = Result[TopicPartition, LogOffset]
+
+
+class LagReader:
+    """Reads what lag is computed from, of many groups at once."""
+
+    def __init__(
+        self, coordinators: Coordinators, groups: Groups, offsets: CommittedOffsets, logs: Logs
+    ) -> None:
+        self._coordinators = coordinators
+        self._groups = groups
+        self._offsets = offsets
+        self._logs = logs
+
+    async def lag(
+        self,
+        groups: list[str],
+        deadline: Deadline,
+        *,
+        log_start: bool,
+        topics: Collection[str] | None,
+        operations: bool,
+    ) -> LagResult:
+        """The lag of groups, in all topics or in some."""
+        described, offsets = await self.describe_with_offsets(
+            groups, deadline.for_coordinators(), operations=operations
+        )
+        only = None
+        if topics is not None:
+            only = partitions_of_topics(topics, described.items, offsets.items)
+        wanted = partitions_of(described.items, offsets.items, only)
+        timestamps = (LATEST, EARLIEST) if log_start else (LATEST,)
+        ends, *starts = await self._logs.offsets_at(wanted, timestamps, deadline)
+        return lag_result(described, offsets, ends, starts[0] if starts else None, only)
+
+    async def describe_with_offsets(
+        self, groups: list[str], deadline: Deadline, *, operations: bool
+    ) -> tuple[Result[str, GroupDescription], Result[str, GroupOffsets]]:
+        """Descriptions and committed offsets, requested at the same time."""
+        # One look-up for both requests; each of them repeats it for groups that are not found now.
+        await self._coordinators.find(groups, deadline)
+        types = self._coordinators.types
+        not_share = [group for group in groups if types.get(group) is not GroupType.SHARE]
+        try:
+            async with asyncio.TaskGroup() as both:
+                describing = both.create_task(
+                    self._groups.describe(groups, deadline, operations=operations)
+                )
+                reading = both.create_task(self._offsets.read(not_share, deadline))
+        except ExceptionGroup as trouble:
+            raise trouble.exceptions[0] from None
+        described, offsets = describing.result(), reading.result()
+        share = [each.group_id for each in described if each.type is GroupType.SHARE]
+        if share:
+            shared = await self._offsets.read_share(share, deadline)
+            errors = {key: each for key, each in offsets.errors.items() if key not in shared}
+            offsets = Result(
+                offsets.items | shared.items,
+                errors | shared.errors,
+                offsets.broker_errors + shared.broker_errors,
+                GroupOffsets,
+            )
+        return described, offsets
 
 
 def partitions_of(

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from coterie.error_codes import ErrorCode
-from coterie.errors import AuthenticationFailed
+from coterie.errors import AuthenticationFailed, CoterieError
 from coterie.protocol.api import ApiKey
 from coterie.protocol.messages.session import (
     SaslAuthenticateRequest,
@@ -19,13 +19,15 @@ from coterie.protocol.messages.session import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from coterie.protocol.schema import Request, Response
 from coterie.security.sasl import SaslClient, SaslFailed
 
 if TYPE_CHECKING:
-    from coterie.client.connection import Connection
     from coterie.client.security import ClientSecurity
 
 __all__ = ["Login"]
+
+R = TypeVar("R", bound=Response)
 
 #: A session is renewed somewhere in this part of its life, so that not all come at once, as in Kafka.
 _RENEW_FROM, _RENEW_TO = 0.85, 0.95
@@ -35,10 +37,23 @@ _FRAMED_HANDSHAKE: Final = 1
 _MOST_STEPS: Final = 4
 
 
+class Authenticating(Protocol):
+    """The connection that a login works for."""
+
+    @property
+    def address(self) -> str: ...
+
+    def highest(self, api: ApiKey) -> int: ...
+
+    async def send(self, request: Request, expect: type[R], version: int) -> R: ...
+
+    def close(self, error: CoterieError | None = None) -> None: ...
+
+
 class Login:
     """Keeps one connection authenticated."""
 
-    def __init__(self, connection: Connection, security: ClientSecurity) -> None:
+    def __init__(self, connection: Authenticating, security: ClientSecurity) -> None:
         self._connection = connection
         self._security = security
         self._renew_at = float("inf")

@@ -37,6 +37,9 @@ Address = tuple[str, int]
 #: How long a broker may be silent before somebody else is asked as well, or asked about it.
 PATIENCE_SECONDS: Final = 1.0
 
+#: The part of a call's time that coordinators may take if logs are read after them.
+_COORDINATORS_SHARE: Final = 0.8
+
 #: Less than this is no time for an answer.
 _SHORTEST_TRY_SECONDS: Final = 0.01
 
@@ -79,8 +82,12 @@ class Deadline:
         """The same, but no longer than this from now."""
         return Deadline(min(seconds, self.left), self._settings)
 
-    def anew(self) -> Deadline:
-        """As much time again, from now."""
+    def for_coordinators(self) -> Deadline:
+        """Most of the time that is left: what coordinators do not use is for reading logs afterwards."""
+        return self.within(self.left * _COORDINATORS_SHARE)
+
+    def restarted(self) -> Deadline:
+        """The same time again, from now."""
         return Deadline(self._seconds, self._settings)
 
     async def pause(self, tries: int) -> bool:
@@ -117,7 +124,7 @@ class Network:
         self._note = note
         self._security: ClientSecurity | None = None
         if settings.security.protocol != "PLAINTEXT":
-            from coterie.client.security import ClientSecurity  # noqa: PLC0415 - loads much
+            from coterie.client.security import ClientSecurity
 
             self._security = ClientSecurity(settings.security)
         self._open: dict[Address, Connection] = {}

@@ -47,7 +47,7 @@ class FetchedRecords(NamedTuple):
 
     def columns(self) -> RecordColumns:
         """The records from `start` to `stop` as arrays; needs numpy."""
-        from coterie.protocol.records.columns import read_columns  # noqa: PLC0415 - numpy is heavy
+        from coterie.protocol.records.columns import read_columns
 
         return read_columns(self.records, self.places).between(self.start, self.stop)
 
@@ -128,6 +128,6 @@ def _whole(records: Buffer, position: int, end: int) -> Cut | None:
 
 def _half(records: Buffer, at: int) -> bool:
     """Whether a batch is not all there; RecordBatchError says what else is wrong with it."""
-    from coterie.protocol.records.batch import batch_end  # noqa: PLC0415 - see above
+    from coterie.protocol.records.batch import batch_end
 
     return batch_end(memoryview(records), at) is None

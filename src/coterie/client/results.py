@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from coterie.client.partitions import TopicPartition
 from coterie.errors import CoterieError, PartialAnswer
 from coterie.protocol.group_state import GroupState, GroupType
 
@@ -40,16 +41,6 @@ _MOST_NAMES: Final = 3
 
 K = TypeVar("K")
 T = TypeVar("T")
-
-
-class TopicPartition(msgspec.Struct, frozen=True, order=True, gc=False):
-    """A topic's partition."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class BrokerFailure(msgspec.Struct, frozen=True):
@@ -120,7 +111,7 @@ class Result(msgspec.Struct, Generic[K, T], frozen=True):
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The items as plain dicts."""
-        from coterie.client.tables import row_of  # noqa: PLC0415 - it needs this module
+        from coterie.client.tables import row_of
 
         rows = []
         for key, item in self.items.items():
@@ -147,7 +138,7 @@ class Result(msgspec.Struct, Generic[K, T], frozen=True):
 
     def to_arrow(self) -> Any:
         """The items as an Arrow table, with what is missing in its schema's metadata; needs pyarrow."""
-        from coterie.client import tables  # noqa: PLC0415 - only those who want tables pay for it
+        from coterie.client import tables
 
         item = next(iter(self.items.values()), None)
         kind = self.kind or type(item)

@@ -102,7 +102,7 @@ class ClientSecurity:
         if callback is not None:
             argument = self._settings.secret("sasl.oauthbearer.config").reveal()
             return await _call(cast("Callable[..., Any]", callback), argument)
-        from coterie.client.token_endpoint import fetch_token  # noqa: PLC0415 - loads an HTTP client
+        from coterie.client.token_endpoint import fetch_token
 
         text, secret = self._settings.text, self._settings.secret
         java = "sasl.oauthbearer.client.credentials.client"

@@ -12,7 +12,10 @@ from coterie.client.properties import parse_properties
 from coterie.client.security_settings import SECURITY_NAMES, SecuritySettings
 from coterie.errors import InvalidSetting
 
-__all__ = ["ClientSettings", "read_properties"]
+__all__ = ["ClientSettings", "Properties", "read_properties", "settings_of"]
+
+#: Settings by name, or the path of a `client.properties` file.
+Properties = Mapping[str, object] | str | PathLike[str]
 
 #: Java's name of each setting, librdkafka's where it differs, and the field here.
 _NAMES: Final = {
@@ -60,7 +63,7 @@ class ClientSettings:
                 security[dotted] = value
                 continue
             if known is None:
-                import difflib  # noqa: PLC0415 - only mistakes pay for it
+                import difflib
 
                 near = difflib.get_close_matches(dotted, [*_NAMES, *SECURITY_NAMES], n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -76,11 +79,6 @@ class ClientSettings:
         """Whether there is a setting of this name; a file for another client has others beside."""
         dotted = name.replace("_", ".")
         return dotted in _NAMES or dotted in SECURITY_NAMES
-
-    @classmethod
-    def from_file(cls, path: PathLike[str] | str, **more: object) -> ClientSettings:
-        """Settings from a Java properties file; keyword arguments overrule it."""
-        return cls.of(read_properties(path) | more)
 
     def _check(self) -> None:
         settings = self
@@ -117,9 +115,16 @@ def _fit(cls: type[ClientSettings], name: str, field: str, value: object) -> obj
     return number
 
 
+def settings_of(properties: Properties | None, more: Mapping[str, object]) -> ClientSettings:
+    """Settings from a dict or a file; those in `more` replace them."""
+    if isinstance(properties, (str, PathLike)):
+        properties = read_properties(properties)
+    return ClientSettings.of({**(properties or {}), **more})
+
+
 def read_properties(path: PathLike[str] | str) -> dict[str, object]:
     """The settings in a `client.properties` file, which is written as Java has it."""
-    from pathlib import Path  # noqa: PLC0415 - clients without a file start without it
+    from pathlib import Path
 
     try:
         text = Path(path).read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coterie.client.results import TopicPartition
+from coterie.client.partitions import TopicPartition
 
 __all__ = ["arrow_schema", "arrow_table", "row_of"]
 

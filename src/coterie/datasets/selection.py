@@ -73,7 +73,7 @@ class Selection(msgspec.Struct, frozen=True):
         """Which rows of a log dataset are wanted, by their columns; None is all of them."""
         if not self.chooses_groups and self.topics is None:
             return None
-        import pyarrow.compute as pc  # noqa: PLC0415  (slow to import; who filters nothing does not need it)
+        import pyarrow.compute as pc
 
         masks = []
         if self.chooses_groups:

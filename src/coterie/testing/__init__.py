@@ -20,6 +20,6 @@ __all__ = ["AsyncEmbeddedCluster", "EmbeddedCluster"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from coterie.testing import embedded  # noqa: PLC0415 - see above
+    from coterie.testing import embedded
 
     return getattr(embedded, name)

@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def coterie_cluster(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
     """A fresh cluster in memory; `@pytest.mark.coterie(brokers=3)` gives arguments."""
-    from coterie.testing.embedded import EmbeddedCluster  # noqa: PLC0415 - see above
+    from coterie.testing.embedded import EmbeddedCluster
 
     marker = request.node.get_closest_marker("coterie")
     options = marker.kwargs if marker else {}

@@ -7,12 +7,22 @@ import inspect
 import subprocess
 import sys
 import threading
+from typing import assert_type
 
 import pytest
 
-from coterie.client import AdminClient, To, TopicPartition
+from coterie.client import (
+    AdminClient,
+    FetchedRecords,
+    GroupListing,
+    Node,
+    Result,
+    To,
+    TopicPartition,
+)
 from coterie.client.blocking import BlockingAdminClient
-from coterie.errors import BrokerUnreachable, InvalidSetting
+from coterie.client.results import LagResult
+from coterie.errors import BrokerUnreachable, InvalidArgument, InvalidSetting
 from coterie.testing import EmbeddedCluster
 
 
@@ -29,6 +39,26 @@ def public(cls: type) -> dict[str, object]:
 
 def test_every_call_is_there_with_the_same_signature() -> None:
     assert public(BlockingAdminClient) == public(AdminClient)
+
+
+def test_every_call_is_documented() -> None:
+    for name in public(BlockingAdminClient):
+        theirs = inspect.getdoc(getattr(AdminClient, name))
+        assert theirs
+        assert name == "close" or inspect.getdoc(getattr(BlockingAdminClient, name)) == theirs
+
+
+def test_types_of_arguments_and_results_are_known(coterie_cluster: EmbeddedCluster) -> None:
+    """What mypy says of the calls: an ignored line that has no error is an error."""
+    with AdminClient.connect(bootstrap_servers=coterie_cluster.bootstrap_servers) as admin:
+        assert_type(admin.list_groups(states={"Empty"}), Result[str, GroupListing])
+        assert_type(admin.lag([], log_start=True), LagResult)
+        assert_type(admin.brokers(timeout=9), list[Node])
+        assert_type(next(admin.fetch({}), None), FetchedRecords | None)
+        with pytest.raises(TypeError):
+            admin.list_groups(colour="red")  # type: ignore[call-arg]
+        with pytest.raises(InvalidArgument):
+            admin.describe_groups([7])  # type: ignore[list-item]
 
 
 def test_calls_block_and_the_thread_ends(coterie_cluster: EmbeddedCluster) -> None:

@@ -130,7 +130,7 @@ def test_the_refusal_to_look_up_many_is_an_error_of_its_own_that_stays_inside() 
 
         async def scene(admin: AdminClient) -> None:
             with pytest.raises(NoBatchedFindCoordinators, match=r"127\.0\.0\.1:\d+ serves .* v3"):
-                await admin._coordinators._find_many(["a", "b"], admin._deadline(5))
+                await admin._parts.coordinators._find_many(["a", "b"], admin._deadline(5))
             assert issubclass(NoBatchedFindCoordinators, UnsupportedVersion)
             assert (await admin.find_coordinators(["a", "b"])).complete
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coterie.client import AdminClient, FetchedRecords, TopicPartition, group_log
+from coterie.client import AdminClient, FetchedRecords, TopicPartition, logs
 from coterie.client.fetching import Fetching
 from coterie.client.probing import partition_of
 from coterie.testing import EmbeddedCluster
@@ -136,7 +136,7 @@ def test_a_damaged_batch_is_trouble_of_its_partition_alone(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, reading: type[Fetching]
 ) -> None:
     """An older record is not believed: what is damaged may have a newer one."""
-    monkeypatch.setattr(group_log, "Fetching", reading)
+    monkeypatch.setattr(logs, "Fetching", reading)
     cluster.scene("stable_group", "other", members=1)
     assert place_of("other") != place_of("stable")
 

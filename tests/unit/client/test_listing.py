@@ -183,7 +183,7 @@ def test_a_group_that_two_brokers_claim_is_listed_once() -> None:
             assert listed.complete
             assert list(listed.items) == ["moving"]
             # Who coordinates it is not known, and so it is looked up.
-            assert "moving" not in admin._coordinators
+            assert "moving" not in admin._parts.coordinators
 
     run(scene())
 

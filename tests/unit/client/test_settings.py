@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from coterie.client import AdminClient
-from coterie.client.base import settings_of
-from coterie.client.settings import ClientSettings
+from coterie.client.settings import settings_of
 from coterie.errors import InvalidSetting
 
 
@@ -34,7 +33,7 @@ def test_a_properties_file(tmp_path: Path) -> None:
         assert settings.addresses == [("::1", 9092)]
         assert settings.default_api_timeout_ms == 7000
         assert settings.client_id == "tester"
-    assert ClientSettings.from_file(path, client_id="x").client_id == "x"
+    assert settings_of(path, {"client_id": "x"}).client_id == "x"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def settings(port: int) -> dict[str, str]:
 
 def is_open(client: BlockingAdminClient) -> bool:
     try:
-        client._run(_nothing())
+        client._thread.run(_nothing())
     except BrokerUnreachable as error:
         assert "closed" in str(error)  # noqa: PT017 - either is fine
         return False

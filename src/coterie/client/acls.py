@@ -1,9 +1,11 @@
-"""ACLs and SCRAM users as requests and answers of the protocol. Pure: values in, messages out, and back."""
+"""ACLs, and users that log in by SCRAM: describe and change them. One request to any broker each."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 
+from coterie.client.network import Deadline, Network
 from coterie.client.results import Done, Result, ScramUser
 from coterie.errors import CoterieError, InvalidArgument, kafka_error
 from coterie.protocol.messages.acls import (
@@ -30,26 +32,58 @@ from coterie.security.acls import (
 from coterie.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism, new_salt
 from coterie.security.secrets import Secret
 
-__all__ = [
-    "AlterUserScramCredentialsResponse",
-    "CreateAclsResponse",
-    "DeleteAclsResponse",
-    "DescribeAclsResponse",
-    "DescribeUserScramCredentialsResponse",
-    "altered_users",
-    "created",
-    "creation",
-    "deleted",
-    "deletion",
-    "described",
-    "described_users",
-    "description",
-    "user_changes",
-    "users",
-]
+__all__ = ["Acls"]
 
 
-def description(wanted: AclFilter) -> DescribeAclsRequest:
+class Acls:
+    """Requests about ACLs and SCRAM users."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    async def describe(self, wanted: AclFilter | None, deadline: Deadline) -> list[AclBinding]:
+        """The ACLs that a filter matches."""
+        request = _description(wanted or AclFilter())
+        return _described(await self._network.any(request, DescribeAclsResponse, deadline))
+
+    async def create(self, acls: list[AclBinding], deadline: Deadline) -> Result[AclBinding, Done]:
+        """Add ACLs."""
+        request = _creation(acls)
+        return _created(acls, await self._network.any(request, CreateAclsResponse, deadline))
+
+    async def delete(
+        self, filters: Iterable[AclFilter], deadline: Deadline
+    ) -> Result[AclBinding, Done]:
+        """Remove the ACLs that any of the filters matches."""
+        request = _deletion(filters)
+        return _deleted(await self._network.any(request, DeleteAclsResponse, deadline))
+
+    async def describe_users(
+        self, names: Iterable[str] | None, deadline: Deadline
+    ) -> Result[str, ScramUser]:
+        """Users with their mechanisms; None means all users."""
+        wanted = None if names is None else tuple(UserName(name) for name in names)
+        request = DescribeUserScramCredentialsRequest(wanted)
+        expect = DescribeUserScramCredentialsResponse
+        return _described_users(await self._network.any(request, expect, deadline))
+
+    async def alter_users(
+        self,
+        passwords: Mapping[str, str | Secret],
+        remove: Iterable[str],
+        mechanism: str,
+        iterations: int,
+        deadline: Deadline,
+    ) -> Result[str, Done]:
+        """Set passwords of a mechanism, and remove those of other users."""
+        request = await asyncio.to_thread(
+            _user_changes, passwords, tuple(remove), mechanism, iterations
+        )
+        expect = AlterUserScramCredentialsResponse
+        return _altered_users(await self._network.any(request, expect, deadline))
+
+
+def _description(wanted: AclFilter) -> DescribeAclsRequest:
     return DescribeAclsRequest(
         wanted.resource_type,
         wanted.resource_name,
@@ -61,7 +95,7 @@ def description(wanted: AclFilter) -> DescribeAclsRequest:
     )
 
 
-def described(answer: DescribeAclsResponse) -> list[AclBinding]:
+def _described(answer: DescribeAclsResponse) -> list[AclBinding]:
     if answer.error_code:
         raise kafka_error(answer.error_code, "ACLs", answer.error_message)
     return [
@@ -79,7 +113,7 @@ def described(answer: DescribeAclsResponse) -> list[AclBinding]:
     ]
 
 
-def creation(acls: Iterable[AclBinding]) -> CreateAclsRequest:
+def _creation(acls: Iterable[AclBinding]) -> CreateAclsRequest:
     return CreateAclsRequest(
         tuple(
             AclCreation(
@@ -96,7 +130,7 @@ def creation(acls: Iterable[AclBinding]) -> CreateAclsRequest:
     )
 
 
-def created(acls: list[AclBinding], answer: CreateAclsResponse) -> Result[AclBinding, Done]:
+def _created(acls: list[AclBinding], answer: CreateAclsResponse) -> Result[AclBinding, Done]:
     items: dict[AclBinding, Done] = {}
     errors: dict[AclBinding, CoterieError] = {}
     for acl, each in zip(acls, answer.results, strict=True):
@@ -107,7 +141,7 @@ def created(acls: list[AclBinding], answer: CreateAclsResponse) -> Result[AclBin
     return Result(items, errors)
 
 
-def deletion(filters: Iterable[AclFilter]) -> DeleteAclsRequest:
+def _deletion(filters: Iterable[AclFilter]) -> DeleteAclsRequest:
     return DeleteAclsRequest(
         tuple(
             DeleteAclsFilter(
@@ -124,7 +158,7 @@ def deletion(filters: Iterable[AclFilter]) -> DeleteAclsRequest:
     )
 
 
-def deleted(answer: DeleteAclsResponse) -> Result[AclBinding, Done]:
+def _deleted(answer: DeleteAclsResponse) -> Result[AclBinding, Done]:
     """What was removed; an entry that two filters matched is there once."""
     items: dict[AclBinding, Done] = {}
     errors: dict[AclBinding, CoterieError] = {}
@@ -148,12 +182,7 @@ def deleted(answer: DeleteAclsResponse) -> Result[AclBinding, Done]:
     return Result(items, errors)
 
 
-def users(names: Iterable[str] | None) -> DescribeUserScramCredentialsRequest:
-    asked = None if names is None else tuple(UserName(name) for name in names)
-    return DescribeUserScramCredentialsRequest(asked)
-
-
-def described_users(answer: DescribeUserScramCredentialsResponse) -> Result[str, ScramUser]:
+def _described_users(answer: DescribeUserScramCredentialsResponse) -> Result[str, ScramUser]:
     if answer.error_code:
         raise kafka_error(answer.error_code, "SCRAM users", answer.error_message)
     names = {each.code: each.mechanism for each in ScramMechanism}
@@ -172,7 +201,7 @@ def described_users(answer: DescribeUserScramCredentialsResponse) -> Result[str,
     return Result(items, errors)
 
 
-def user_changes(
+def _user_changes(
     passwords: Mapping[str, str | Secret],
     remove: Iterable[str],
     mechanism: str,
@@ -197,7 +226,7 @@ def user_changes(
     return AlterUserScramCredentialsRequest(deletions, tuple(upsertions))
 
 
-def altered_users(answer: AlterUserScramCredentialsResponse) -> Result[str, Done]:
+def _altered_users(answer: AlterUserScramCredentialsResponse) -> Result[str, Done]:
     items: dict[str, Done] = {}
     errors: dict[str, CoterieError] = {}
     for each in answer.results:
