@@ -61,7 +61,8 @@ class Disagreement(Exception):
 
 
 def agree(one: object, other: object) -> None:
-    if one != other:
+    """Both are equal; a NaN, which equals nothing, is compared by what is printed of it."""
+    if one != other and repr(one) != repr(other):
         raise Disagreement(f"{one!r} is not {other!r}")
 
 

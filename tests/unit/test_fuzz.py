@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -10,6 +11,12 @@ from pathlib import Path
 import pytest
 
 from coterie.protocol.catalog import all_messages
+from coterie.protocol.codec import encode
+from coterie.protocol.messages.quotas import (
+    AlterClientQuotasEntry,
+    AlterClientQuotasRequest,
+    OpData,
+)
 from fuzz import run, targets
 from fuzz.seeds import write_seeds
 
@@ -58,6 +65,12 @@ def test_every_target_has_a_seed_that_it_takes(tmp_path: Path) -> None:
 def test_any_first_bytes_choose_a_target() -> None:
     for data in (b"", b"\0", b"\xff\xff", bytes(40), b"\xff" * 40):
         targets.run(data)
+
+
+def test_a_quota_that_is_not_a_number_is_no_disagreement() -> None:
+    request = AlterClientQuotasRequest((AlterClientQuotasEntry((), (OpData("rate", math.nan),)),))
+    target = targets.message_target(AlterClientQuotasRequest, 1)
+    targets.run(targets.seed(target, encode(request, 1)))
 
 
 def test_an_exception_of_another_kind_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
