@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Producer
 
 from coterie.client import AdminClient, GroupType, To, TopicPartition
 from coterie.errors import GroupIdNotFound, KafkaError, NonEmptyGroup, UnsupportedVersion
-from coterie.protocol.messages.share_groups import (
-    ShareGroupHeartbeatRequest,
-    ShareGroupHeartbeatResponse,
-)
-from coterie.protocol.messages.streams_groups import (
-    StreamsGroupHeartbeatRequest,
-    StreamsGroupHeartbeatResponse,
-    Subtopology,
-    Topology,
-)
 from coterie.testing import EmbeddedCluster
-from tests.kit.wire_client import WireClient
+from tests.compat.servers import Member, Server, join_share, join_streams
 
 T = TypeVar("T")
-
-
-class Server(NamedTuple):
-    version: str
-    bootstrap: str
-    brokers: int
-
-    @property
-    def line(self) -> tuple[int, ...]:
-        """The release as numbers; ours is as new as any."""
-        return (99,) if self.version == "ours" else tuple(map(int, self.version.split(".")))
 
 
 SERVERS = [
@@ -97,33 +75,6 @@ async def empty_groups(admin: AdminClient, topic: str, count: int) -> list[str]:
     changed = await admin.alter_offsets(wanted)
     assert changed.complete, changed.errors
     return groups
-
-
-class Member:
-    """A consumer that stays in its group until the block ends."""
-
-    def __init__(self, server: Server, group: str, topic: str, **config: Any) -> None:
-        self.consumer = Consumer(
-            {
-                "bootstrap.servers": server.bootstrap,
-                "group.id": group,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "log_level": 0,
-                **config,
-            }
-        )
-        self.consumer.subscribe([topic])
-
-    def __enter__(self) -> Consumer:
-        end = time.monotonic() + 60
-        while not self.consumer.assignment():
-            assert time.monotonic() < end, "the consumer was given nothing"
-            self.consumer.poll(0.1)
-        return self.consumer
-
-    def __exit__(self, *_: object) -> None:
-        self.consumer.close()
 
 
 def test_groups_are_listed_described_and_deleted(server: Server) -> None:
@@ -325,36 +276,6 @@ def test_a_missing_group_is_not_found_everywhere(server: Server) -> None:
         assert words in str(error)
 
     play(server, scene)
-
-
-def join_share(address: tuple[str, int], group: str, topic: str) -> None:
-    with WireClient(*address) as client:
-        answer = client.ask(
-            ShareGroupHeartbeatRequest(group, str(uuid.uuid4()), 0, None, (topic,)),
-            ShareGroupHeartbeatResponse,
-        )
-        assert answer.error_code == 0, answer
-
-
-def join_streams(address: tuple[str, int], group: str, topic: str) -> None:
-    topology = Topology(1, (Subtopology("0", source_topics=(topic,)),))
-    with WireClient(*address) as client:
-        answer = client.ask(
-            StreamsGroupHeartbeatRequest(
-                group_id=group,
-                member_id=str(uuid.uuid4()),
-                member_epoch=0,
-                rebalance_timeout_ms=10_000,
-                topology=topology,
-                active_tasks=(),
-                standby_tasks=(),
-                warmup_tasks=(),
-                process_id="process",
-                client_tags=(),
-            ),
-            StreamsGroupHeartbeatResponse,
-        )
-        assert answer.error_code == 0, answer
 
 
 @every_kind

@@ -36,7 +36,7 @@ from coterie.protocol.messages.topics import (
     CreateTopicsResponse,
 )
 from coterie.testing import EmbeddedCluster
-from tests.compat import test_groups_over_a_socket as setting
+from tests.compat import setting
 from tests.compat.clients.confluent import ConfluentClient
 from tests.compat.consumer_conversations import beat
 from tests.compat.java import JavaTools

@@ -31,7 +31,7 @@ from coterie.protocol.messages.topics import (
 )
 from coterie.testing import EmbeddedCluster
 from tests.compat.scenarios import unique
-from tests.compat.test_groups_over_a_socket import find_coordinators
+from tests.compat.setting import find_coordinators
 from tests.kit.kafka import KafkaCluster
 from tests.kit.wire_client import WireClient
 from tests.unit.cli.conftest import Tool, runner

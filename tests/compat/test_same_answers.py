@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coterie.testing import EmbeddedCluster
-from tests.compat import test_groups_over_a_socket as setting
+from tests.compat import setting
 from tests.compat.conversations import ask, questions
 from tests.kit.kafka import KafkaCluster
 from tests.kit.plugin import require_kafka

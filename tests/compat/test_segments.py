@@ -37,7 +37,7 @@ from tests.compat.clients.base import Client
 from tests.compat.clients.confluent import ConfluentClient
 from tests.compat.java import JavaTools, Said
 from tests.compat.scenarios import drain, values
-from tests.compat.test_groups_over_a_socket import until_ok
+from tests.compat.setting import until_ok
 from tests.kit.golden import DATA, load_json
 from tests.kit.wire_client import WireClient
 

@@ -18,7 +18,7 @@ from coterie.protocol.messages.configs import (
 from coterie.protocol.schema import Response
 from coterie.server.settings.catalog import catalog
 from coterie.testing import EmbeddedCluster
-from tests.compat import test_groups_over_a_socket as setting
+from tests.compat import setting
 from tests.compat.settings_conversations import settings_questions
 from tests.kit.kafka import KafkaCluster
 from tests.kit.plugin import require_kafka

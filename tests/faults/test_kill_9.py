@@ -20,7 +20,7 @@ from coterie.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
 )
-from tests.compat import test_groups_over_a_socket as setting
+from tests.compat import setting
 from tests.kit.campaign import KILLS
 from tests.kit.invariants import CommitLedger
 from tests.kit.reloaded import check_killed

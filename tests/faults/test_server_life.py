@@ -26,7 +26,7 @@ from coterie.protocol.messages.membership import (
     SyncGroupResponse,
 )
 from coterie.testing import EmbeddedCluster
-from tests.compat import test_groups_over_a_socket as setting
+from tests.compat import setting
 from tests.kit.wire_client import WireClient
 
 

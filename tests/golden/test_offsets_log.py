@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from coterie.protocol.versioned import (
     leading_number,
 )
 from tests.kit.golden import DATA
+from tests.kit.offsets_log import printed
 
 SEGMENTS = sorted((DATA / "offsets-log").glob("*.log"))
 
@@ -40,20 +39,6 @@ def test_a_segment_decodes_to_what_kafkas_dump_tool_printed(segment: Path) -> No
 
 def test_all_four_segments_are_here() -> None:
     assert [path.stem for path in SEGMENTS] == [f"partition-{n}" for n in range(4)]
-
-
-def printed(path: Path) -> list[dict[str, Any]]:
-    """The lines of Kafka's dump, as values."""
-    found: list[dict[str, Any]] = []
-    for line in path.read_text(encoding="utf-8").splitlines()[2:]:
-        head, _, rest = line.removeprefix("| ").partition(" key: ")
-        row: dict[str, Any] = dict(re.findall(r"(\w+): (\S+)", head))
-        if rest:
-            key, _, payload = rest.partition(" payload: ")
-            row["key"] = json.loads(key)
-            row["payload"] = None if payload == "<DELETE>" else json.loads(payload)
-        found.append(row)
-    return found
 
 
 def dump(batch: RecordBatch, position: int) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 What this is: one world (topics, a group with a member, users with ACLs), the calls with what each needs by
 Kafka's documentation, and the essence of an answer: who was told what about which thing. Calls change nothing
 that another call could see. What this is not: an authorizer; the ten lines that judge are in
-tests/property/test_authorizer.py.
+tests/kit/reference_authorizer.py.
 """
 
 from __future__ import annotations

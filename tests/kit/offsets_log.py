@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from coterie.protocol.group_records import encode_key, encode_value
 from coterie.protocol.group_records.classic import OffsetCommitKey, OffsetCommitValue
@@ -59,3 +63,62 @@ def batch_of(
     encoded = built.encode()
     # The base offset is outside of what the checksum covers: a broker sets it.
     return base_offset.to_bytes(8, "big") + encoded[8:]
+
+
+def printed(path: Path) -> list[dict[str, Any]]:
+    """The lines of Kafka's dump, as values."""
+    found: list[dict[str, Any]] = []
+    for line in path.read_text(encoding="utf-8").splitlines()[2:]:
+        head, _, rest = line.removeprefix("| ").partition(" key: ")
+        row: dict[str, Any] = dict(re.findall(r"(\w+): (\S+)", head))
+        if rest:
+            key, _, payload = rest.partition(" payload: ")
+            row["key"] = json.loads(key)
+            row["payload"] = None if payload == "<DELETE>" else json.loads(payload)
+        found.append(row)
+    return found
+
+
+def dumped() -> list[dict[str, Any]]:
+    """Every record of Kafka's dump, with its partition, the batch around it, and the JSON of both."""
+    found: list[dict[str, Any]] = []
+    for path in sorted((DATA / "offsets-log").glob("*.txt")):
+        batch: dict[str, Any] = {}
+        for row in printed(path):
+            if "baseOffset" in row:
+                batch = row
+            else:
+                number = int(path.stem.removeprefix("partition-"))
+                found.append(row | {"partition": number, "batch": batch})
+    return found
+
+
+def at(milliseconds: str | int) -> datetime | None:
+    moment = int(milliseconds)
+    return None if moment < 0 else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=moment)
+
+
+def expected_commit(row: dict[str, Any]) -> dict[str, Any]:
+    key = row["key"]["data"]
+    payload = row["payload"]
+    value = payload["data"] if payload else {}
+    transactional = row["batch"]["isTransactional"] == "true"
+    epoch = value.get("leaderEpoch", -1)
+    return {
+        "partition": row["partition"],
+        "offset": int(row["offset"]),
+        "timestamp": at(row["CreateTime"]),
+        "group_id": key["group"],
+        "topic": key["topic"],
+        "topic_partition": key["partition"],
+        "committed_offset": value.get("offset"),
+        "leader_epoch": epoch if epoch >= 0 else None,
+        "metadata": value.get("metadata"),
+        "commit_timestamp": at(value["commitTimestamp"]) if value else None,
+        "expire_timestamp": at(value.get("expireTimestamp", -1)),
+        "topic_id": value.get("topicId"),
+        "tombstone": payload is None,
+        "key_version": int(row["key"]["type"]),
+        "value_version": int(payload["version"]) if payload else None,
+        "producer_id": int(row["batch"]["producerId"]) if transactional else None,
+    }

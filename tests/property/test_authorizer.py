@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import product
 
 from hypothesis import given
@@ -18,16 +17,13 @@ from coterie.security.acls import (
     ResourceType,
 )
 from coterie.security.authorizer import Authorizer
+from tests.kit.reference_authorizer import reference
 
 PRINCIPALS = ("User:alice", "User:bob", "User:admin")
 HOSTS = ("10.0.0.1", "10.0.0.2")
 NAMES = ("a", "ab", "abc", "b", "ba", "*", "c")
 RESOURCES = (ResourceType.TOPIC, ResourceType.GROUP)
 OPERATIONS = SUPPORTED_OPERATIONS[ResourceType.TOPIC]
-IMPLIES = {
-    Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
-    Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},
-}
 
 acls = st.builds(
     AclBinding,
@@ -49,33 +45,6 @@ filters = st.builds(
     operation=st.sampled_from([*OPERATIONS, Operation.ANY]),
     permission=st.sampled_from([Permission.ALLOW, Permission.DENY, Permission.ANY]),
 )
-
-
-def reference(
-    entries: Iterable[AclBinding],
-    who: tuple[str, str],
-    op: Operation,
-    kind: ResourceType,
-    name: str,
-    *,
-    open_: bool,
-) -> bool:
-    principal, host = who
-    if principal == "User:admin":
-        return True
-    here = [a for a in entries if a.resource_type is kind and about(a, name)]
-    mine = [a for a in here if a.principal in (principal, "User:*") and a.host in (host, "*")]
-    said = {(a.permission, a.operation) for a in mine}
-    if said & {(Permission.DENY, op), (Permission.DENY, Operation.ALL)}:
-        return False
-    enough = {op, Operation.ALL} | IMPLIES.get(op, set())
-    return bool(said & {(Permission.ALLOW, each) for each in enough}) or (open_ and not here)
-
-
-def about(acl: AclBinding, name: str) -> bool:
-    if acl.pattern_type is PatternType.PREFIXED:
-        return name.startswith(acl.resource_name)
-    return acl.resource_name in (name, "*")
 
 
 @given(st.lists(acls, max_size=12), st.booleans())

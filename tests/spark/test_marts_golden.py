@@ -20,9 +20,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from coterie.datasets.log import LogQuery, SegmentSource, read_log
 from coterie.datasets.schemas import schema
 from coterie.spark.marts import topic_subscribers
-from tests.kit.offsets_log import golden_disk
+from tests.kit.offsets_log import at, dumped, expected_commit, golden_disk
 from tests.spark.marts_kit import make_marts, quick
-from tests.unit.datasets.test_golden import at, dumped, expected_commit
 
 FINAL_STATE = Path(__file__).parents[1] / "data" / "offsets-log" / "final-state.json"
 

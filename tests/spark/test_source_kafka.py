@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from coterie.client import AdminClient, TopicPartition
 from coterie.datasets.schemas import LOG
-from tests.compat.test_admin_client import Member, Server, join_share, join_streams
+from tests.compat.servers import Member, Server, join_share, join_streams
 from tests.kit.kafka import KafkaCluster
 from tests.spark.pipeline_kit import must_agree, pipeline
 

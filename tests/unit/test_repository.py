@@ -94,6 +94,17 @@ def test_the_file_map_names_nothing_that_is_gone() -> None:
     assert not [name for name in named if not (ROOT / "src" / "coterie" / name).is_file()]
 
 
+def test_no_test_module_imports_another() -> None:
+    """Helpers are in modules of their own: a test module can be moved or deleted."""
+    wanted = re.compile(
+        r"^from tests\S*\.test_\w+ import|^from tests\S* import .*\btest_\w+", re.MULTILINE
+    )
+    found = [
+        str(path) for path in (ROOT / "tests").rglob("*.py") if wanted.search(path.read_text())
+    ]
+    assert not found
+
+
 @pytest.mark.parametrize("module", ["coterie", "coterie.protocol"])
 def test_importing_loads_nothing_heavy(module: str) -> None:
     """A program that only wants the protocol does not pay for tables, loops, numbers or commands."""

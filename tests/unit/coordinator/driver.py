@@ -41,14 +41,32 @@ from coterie.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
     OffsetFetchRequestGroup,
+)
+from coterie.protocol.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
 )
 from coterie.protocol.schema import RecordKey, RecordValue, Request, Response
 from coterie.protocol.types import Uuid
 from coterie.protocol.versioned import Undecoded, encode_versioned
-from tests.kit.invariants import Log, Marker, Written, load
+from tests.kit.invariants import Log, Marker, Written, check_live_equals_replay, load
 
-__all__ = ["ORDERS", "PAYMENTS", "START_MS", "Driver", "Topics", "protocols", "subscription"]
+__all__ = [
+    "ORDERS",
+    "PAYMENTS",
+    "START_MS",
+    "Driver",
+    "Topics",
+    "commit_in_transaction",
+    "delete",
+    "protocols",
+    "subscription",
+]
 
 START_MS = 1_794_775_000_000
 ORDERS = Topic("orders", Uuid(b"orders----------"), 4)
@@ -350,3 +368,50 @@ class Driver:
 
     def state(self, group_id: str = "group") -> str:
         return self.described(group_id).group_state
+
+
+def commit_in_transaction(
+    driver: Driver, offset: int = 1, *, producer: int = 7, version: int = 5, **fields: Any
+) -> ErrorCode:
+    each = TxnOffsetCommitRequestPartition(
+        partition_index=fields.pop("partition", 0),
+        committed_offset=offset,
+        committed_metadata=fields.pop("metadata", None),
+    )
+    topic = TxnOffsetCommitRequestTopic(name=fields.pop("topic", "orders"), partitions=(each,))
+    request = TxnOffsetCommitRequest(
+        **{
+            "transactional_id": "t",
+            "group_id": "group",
+            "producer_id": producer,
+            "producer_epoch": 3,
+            "topics": (topic,),
+            **fields,
+        }
+    )
+    _, outcome = driver.request(request, version)
+    assert (outcome.producer_id, outcome.producer_epoch) == (producer, 3)
+    check_live_equals_replay(driver.shard, driver.log, driver.config)
+    (answer,) = outcome.response.topics[0].partitions  # type: ignore[union-attr]
+    return ErrorCode.of(answer.error_code)
+
+
+def delete(driver: Driver, *topics: tuple[str, tuple[int, ...]], group_id: str = "group") -> object:
+    answer = driver.send(
+        OffsetDeleteRequest(
+            group_id=group_id,
+            topics=tuple(
+                OffsetDeleteRequestTopic(
+                    name=name,
+                    partitions=tuple(
+                        OffsetDeleteRequestPartition(partition_index=i) for i in indexes
+                    ),
+                )
+                for name, indexes in topics
+            ),
+        ),
+        0,
+    )
+    if answer.error_code:
+        return ErrorCode.of(answer.error_code)
+    return [ErrorCode.of(each.error_code) for topic in answer.topics for each in topic.partitions]

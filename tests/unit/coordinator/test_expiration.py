@@ -14,8 +14,7 @@ from coterie.protocol.group_records.classic import (
     OffsetCommitKey,
 )
 from coterie.protocol.messages.membership import MemberIdentity
-from tests.unit.coordinator.driver import Driver, protocols
-from tests.unit.coordinator.test_transactions import commit as commit_in_transaction
+from tests.unit.coordinator.driver import Driver, commit_in_transaction, protocols
 
 DAY = 86_400.0
 DECADE = 3_650 * DAY

@@ -28,9 +28,7 @@ from coterie.protocol.group_records.streams import (
 from coterie.protocol.messages.groups import ListGroupsRequest
 from coterie.protocol.messages.membership import MemberIdentity
 from tests.kit.invariants import check_live_equals_replay
-from tests.unit.coordinator.driver import Driver
-from tests.unit.coordinator.test_offsets import delete
-from tests.unit.coordinator.test_transactions import commit as commit_in_transaction
+from tests.unit.coordinator.driver import Driver, commit_in_transaction, delete
 
 E = ErrorCode
 GROUP = StreamsGroupMetadataKey(group_id="group")

@@ -12,12 +12,9 @@ from coterie.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
 )
 from coterie.protocol.types import Uuid
-from tests.unit.coordinator.driver import ORDERS, PAYMENTS, START_MS, Driver, protocols
+from tests.unit.coordinator.driver import ORDERS, PAYMENTS, START_MS, Driver, delete, protocols
 
 E = ErrorCode
 
@@ -29,27 +26,6 @@ def driver() -> Driver:
 
 def partition(index: int, offset: int = 1) -> OffsetCommitRequestPartition:
     return OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
-
-
-def delete(driver: Driver, *topics: tuple[str, tuple[int, ...]], group_id: str = "group") -> object:
-    answer = driver.send(
-        OffsetDeleteRequest(
-            group_id=group_id,
-            topics=tuple(
-                OffsetDeleteRequestTopic(
-                    name=name,
-                    partitions=tuple(
-                        OffsetDeleteRequestPartition(partition_index=i) for i in indexes
-                    ),
-                )
-                for name, indexes in topics
-            ),
-        ),
-        0,
-    )
-    if answer.error_code:
-        return E.of(answer.error_code)
-    return [E.of(each.error_code) for topic in answer.topics for each in topic.partitions]
 
 
 # OffsetCommit

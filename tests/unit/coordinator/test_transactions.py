@@ -15,14 +15,9 @@ from coterie.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from coterie.protocol.messages.transactions import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from coterie.protocol.types import Uuid
 from tests.kit.invariants import check_live_equals_replay
-from tests.unit.coordinator.driver import ORDERS, Driver
+from tests.unit.coordinator.driver import ORDERS, Driver, commit_in_transaction
 
 E = ErrorCode
 
@@ -30,32 +25,6 @@ E = ErrorCode
 @pytest.fixture
 def driver() -> Driver:
     return Driver()
-
-
-def commit(
-    driver: Driver, offset: int = 1, *, producer: int = 7, version: int = 5, **fields: Any
-) -> ErrorCode:
-    each = TxnOffsetCommitRequestPartition(
-        partition_index=fields.pop("partition", 0),
-        committed_offset=offset,
-        committed_metadata=fields.pop("metadata", None),
-    )
-    topic = TxnOffsetCommitRequestTopic(name=fields.pop("topic", "orders"), partitions=(each,))
-    request = TxnOffsetCommitRequest(
-        **{
-            "transactional_id": "t",
-            "group_id": "group",
-            "producer_id": producer,
-            "producer_epoch": 3,
-            "topics": (topic,),
-            **fields,
-        }
-    )
-    _, outcome = driver.request(request, version)
-    assert (outcome.producer_id, outcome.producer_epoch) == (producer, 3)
-    check_live_equals_replay(driver.shard, driver.log, driver.config)
-    (answer,) = outcome.response.topics[0].partitions  # type: ignore[union-attr]
-    return E.of(answer.error_code)
 
 
 def stable(driver: Driver, *partitions: int) -> list[tuple[int, int]]:
@@ -68,7 +37,7 @@ def stable(driver: Driver, *partitions: int) -> list[tuple[int, int]]:
 
 def test_an_offset_shows_when_its_transaction_commits(driver: Driver) -> None:
     driver.commit(1)
-    assert commit(driver, 5) == E.NONE
+    assert commit_in_transaction(driver, 5) == E.NONE
     assert driver.fetched() == {("orders", 0): 1}
     assert stable(driver, 0, 1) == [(-1, E.UNSTABLE_OFFSET_COMMIT), (-1, 0)]
     driver.end_transaction(7, commit=True)
@@ -78,15 +47,15 @@ def test_an_offset_shows_when_its_transaction_commits(driver: Driver) -> None:
 
 def test_an_aborted_one_never_shows(driver: Driver) -> None:
     driver.commit(1)
-    commit(driver, 5)
-    commit(driver, 6, partition=2)
+    commit_in_transaction(driver, 5)
+    commit_in_transaction(driver, 6, partition=2)
     driver.end_transaction(7, commit=False)
     assert driver.fetched() == {("orders", 0): 1}
     assert stable(driver, 0, 2) == [(1, 0), (-1, 0)]
 
 
 def test_an_open_transaction_survives_a_restart(driver: Driver) -> None:
-    commit(driver, 5)
+    commit_in_transaction(driver, 5)
     driver.restart()
     assert driver.fetched() == {}
     assert driver.state() == "Empty"
@@ -95,12 +64,12 @@ def test_an_open_transaction_survives_a_restart(driver: Driver) -> None:
 
 
 def test_the_record_written_last_wins_whenever_its_transaction_ends(driver: Driver) -> None:
-    commit(driver, 5, producer=7)
-    commit(driver, 6, producer=8)
+    commit_in_transaction(driver, 5, producer=7)
+    commit_in_transaction(driver, 6, producer=8)
     driver.end_transaction(8, commit=True)
     driver.end_transaction(7, commit=True)
     assert driver.fetched() == {("orders", 0): 6}
-    commit(driver, 7, producer=7)
+    commit_in_transaction(driver, 7, producer=7)
     driver.commit(8)
     assert stable(driver, 0) == [(-1, E.UNSTABLE_OFFSET_COMMIT)]
     driver.end_transaction(7, commit=True)
@@ -109,8 +78,8 @@ def test_the_record_written_last_wins_whenever_its_transaction_ends(driver: Driv
 
 
 def test_an_earlier_one_that_ends_earlier_gives_way(driver: Driver) -> None:
-    commit(driver, 5, producer=7)
-    commit(driver, 6, producer=8)
+    commit_in_transaction(driver, 5, producer=7)
+    commit_in_transaction(driver, 6, producer=8)
     driver.end_transaction(7, commit=True)
     assert driver.fetched() == {("orders", 0): 5}
     driver.end_transaction(8, commit=True)
@@ -118,8 +87,8 @@ def test_an_earlier_one_that_ends_earlier_gives_way(driver: Driver) -> None:
 
 
 def test_deleting_an_offset_takes_pending_ones_along(driver: Driver) -> None:
-    commit(driver, 5)
-    commit(driver, 6, partition=1)
+    commit_in_transaction(driver, 5)
+    commit_in_transaction(driver, 6, partition=1)
     driver.send(
         OffsetDeleteRequest(
             group_id="group",
@@ -137,8 +106,8 @@ def test_deleting_an_offset_takes_pending_ones_along(driver: Driver) -> None:
 
 def test_deleting_the_group_takes_pending_ones_along(driver: Driver) -> None:
     driver.commit(1)
-    commit(driver, 5)
-    commit(driver, 6, partition=1)
+    commit_in_transaction(driver, 5)
+    commit_in_transaction(driver, 6, partition=1)
     outcome = driver.shard.delete_groups(["group"])
     assert [record.key for record in outcome.records[:2]] == [
         OffsetCommitKey(group="group", topic="orders", partition=0),
@@ -151,7 +120,7 @@ def test_deleting_the_group_takes_pending_ones_along(driver: Driver) -> None:
 
 
 def test_deleting_the_topic_takes_pending_ones_along(driver: Driver) -> None:
-    commit(driver, 5)
+    commit_in_transaction(driver, 5)
     driver.apply(driver.shard.forget_topic("orders", ORDERS.topic_id))
     driver.apply(driver.shard.forget_topic("payments", Uuid.ZERO))
     driver.end_transaction(7, commit=True)
@@ -161,12 +130,14 @@ def test_deleting_the_topic_takes_pending_ones_along(driver: Driver) -> None:
 def test_a_member_commits_in_any_state(driver: Driver) -> None:
     (member,) = driver.form(sync=False)
     claim: dict[str, Any] = {"member_id": member.member_id, "generation_id": 1}
-    assert commit(driver, **claim) == E.NONE
-    assert commit(driver, **claim | {"generation_id": 0}) == E.ILLEGAL_GENERATION
-    assert commit(driver, **claim | {"member_id": "who"}) == E.UNKNOWN_MEMBER_ID
-    assert commit(driver, **claim | {"group_instance_id": "i"}) == E.UNKNOWN_MEMBER_ID
+    assert commit_in_transaction(driver, **claim) == E.NONE
+    assert commit_in_transaction(driver, **claim | {"generation_id": 0}) == E.ILLEGAL_GENERATION
+    assert commit_in_transaction(driver, **claim | {"member_id": "who"}) == E.UNKNOWN_MEMBER_ID
+    assert (
+        commit_in_transaction(driver, **claim | {"group_instance_id": "i"}) == E.UNKNOWN_MEMBER_ID
+    )
     # Clients before version 3 do not say who they are.
-    assert commit(driver, version=2) == E.NONE
+    assert commit_in_transaction(driver, version=2) == E.NONE
 
 
 @pytest.mark.parametrize(
@@ -180,7 +151,7 @@ def test_a_member_commits_in_any_state(driver: Driver) -> None:
     ],
 )
 def test_what_is_refused(driver: Driver, fields: dict[str, Any], error: ErrorCode) -> None:
-    assert commit(driver, **fields) == error
+    assert commit_in_transaction(driver, **fields) == error
     assert driver.log == []
 
 
@@ -189,7 +160,7 @@ def test_kip_181_tells_both_kinds_of_commits(driver: Driver) -> None:
     described = driver.described()
     assert not described.received_consumer_offset_commits
     assert not described.received_transactional_offset_commits
-    commit(driver, version=2)
+    commit_in_transaction(driver, version=2)
     assert not driver.described().received_consumer_offset_commits
     assert driver.described().received_transactional_offset_commits
     driver.restart()

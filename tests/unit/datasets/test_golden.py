@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,7 @@ from coterie.protocol.group_records.consumer import (
     ConsumerGroupPartitionMetadataValue,
     TopicMetadata,
 )
-from tests.golden.test_offsets_log import printed
-from tests.kit.golden import DATA
-from tests.kit.offsets_log import batch_of, golden_disk
+from tests.kit.offsets_log import at, batch_of, dumped, expected_commit, golden_disk
 
 pytestmark = pytest.mark.usefixtures("readers")
 
@@ -44,56 +41,11 @@ def rows_of(source: SegmentSource, query: LogQuery) -> Rows:
     return sorted(rows, key=lambda row: row["partition"])
 
 
-def dumped() -> Rows:
-    """Every record of Kafka's dump, with its partition, the batch around it, and the JSON of both."""
-    found: Rows = []
-    for path in sorted((DATA / "offsets-log").glob("*.txt")):
-        batch: dict[str, Any] = {}
-        for row in printed(path):
-            if "baseOffset" in row:
-                batch = row
-            else:
-                number = int(path.stem.removeprefix("partition-"))
-                found.append(row | {"partition": number, "batch": batch})
-    return found
-
-
-def at(milliseconds: str | int) -> datetime | None:
-    moment = int(milliseconds)
-    return None if moment < 0 else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=moment)
-
-
 def test_commits_are_what_kafkas_dump_shows(source: SegmentSource) -> None:
     expected = [expected_commit(row) for row in dumped() if row.get("key", {}).get("type") == "1"]
     found = rows_of(source, LogQuery("commits"))
     assert [{k: v for k, v in row.items() if k != "outcome"} for row in found] == expected
     assert len(expected) == 70
-
-
-def expected_commit(row: dict[str, Any]) -> dict[str, Any]:
-    key = row["key"]["data"]
-    payload = row["payload"]
-    value = payload["data"] if payload else {}
-    transactional = row["batch"]["isTransactional"] == "true"
-    epoch = value.get("leaderEpoch", -1)
-    return {
-        "partition": row["partition"],
-        "offset": int(row["offset"]),
-        "timestamp": at(row["CreateTime"]),
-        "group_id": key["group"],
-        "topic": key["topic"],
-        "topic_partition": key["partition"],
-        "committed_offset": value.get("offset"),
-        "leader_epoch": epoch if epoch >= 0 else None,
-        "metadata": value.get("metadata"),
-        "commit_timestamp": at(value["commitTimestamp"]) if value else None,
-        "expire_timestamp": at(value.get("expireTimestamp", -1)),
-        "topic_id": value.get("topicId"),
-        "tombstone": payload is None,
-        "key_version": int(row["key"]["type"]),
-        "value_version": int(payload["version"]) if payload else None,
-        "producer_id": int(row["batch"]["producerId"]) if transactional else None,
-    }
 
 
 def test_transactions_have_the_outcome_of_their_markers(source: SegmentSource) -> None:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from coterie.error_codes import ErrorCode
+from coterie.protocol.messages.cluster import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from coterie.protocol.messages.data import (
     FetchPartition,
     FetchRequest,
@@ -25,6 +32,7 @@ from coterie.protocol.messages.data import (
     TopicProduceData,
 )
 from coterie.protocol.messages.topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -41,6 +49,7 @@ from coterie.protocol.messages.transactions import (
 )
 from coterie.protocol.records import RecordBatch, build_batch, decode_batches
 from coterie.protocol.types import Uuid
+from coterie.testing import EmbeddedCluster
 from tests.kit.wire_client import WireClient
 
 __all__ = [
@@ -218,3 +227,31 @@ def end(
 ) -> ErrorCode:
     request = EndTxnRequest(transactional_id, *producer, commit)
     return ErrorCode.of(client.ask(request, EndTxnResponse, version).error_code)
+
+
+def connect(cluster: EmbeddedCluster, node_id: int) -> WireClient:
+    host, port = cluster.bootstrap_servers.split(",")[node_id - 1].split(":")
+    return WireClient(host, int(port))
+
+
+def place(client: WireClient, name: str, *replicas: Sequence[int], **configs: str) -> None:
+    """A topic whose partitions have these replicas."""
+    wanted = tuple(CreatableReplicaAssignment(i, tuple(each)) for i, each in enumerate(replicas))
+    settings = tuple(
+        CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()
+    )
+    topic = CreatableTopic(name, -1, -1, wanted, settings)
+    (result,) = client.ask(CreateTopicsRequest(topics=(topic,)), CreateTopicsResponse).topics
+    assert (result.error_code, result.replication_factor) == (0, len(replicas[0]))
+
+
+def metadata(
+    client: WireClient, name: str | None, version: int = 13, topic_id: Uuid = Uuid.ZERO
+) -> MetadataResponseTopic:
+    asked = MetadataRequestTopic(topic_id=topic_id, name=name)
+    (topic,) = client.ask(MetadataRequest(topics=(asked,)), MetadataResponse, version).topics
+    return topic
+
+
+def partitions(client: WireClient, name: str) -> tuple[MetadataResponsePartition, ...]:
+    return metadata(client, name).partitions

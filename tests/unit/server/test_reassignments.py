@@ -29,8 +29,7 @@ from coterie.protocol.messages.replicas import (
 from coterie.protocol.types import Uuid
 from coterie.testing import EmbeddedCluster
 from tests.kit.wire_client import WireClient
-from tests.unit.server.talk import batch_of, produce
-from tests.unit.server.test_replicas import connect, partitions, place
+from tests.unit.server.talk import batch_of, connect, partitions, place, produce
 
 
 def reassign(client: WireClient, topic: str, *replicas: int) -> int:

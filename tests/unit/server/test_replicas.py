@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +12,10 @@ from coterie.error_codes import ErrorCode
 from coterie.errors import CoterieError
 from coterie.protocol.messages.cluster import (
     MetadataRequest,
-    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponsePartition,
-    MetadataResponseTopic,
 )
 from coterie.protocol.messages.topics import (
-    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreatableTopicResult,
@@ -37,18 +34,13 @@ from coterie.server.cluster import Cluster
 from coterie.server.metadata.replicas import place_replicas
 from coterie.testing import EmbeddedCluster
 from tests.kit.wire_client import WireClient
-from tests.unit.server.talk import batch_of, produce
+from tests.unit.server.talk import batch_of, connect, metadata, partitions, place, produce
 
 
 @pytest.fixture
 def three() -> Iterator[EmbeddedCluster]:
     with EmbeddedCluster(3, config={"default.replication.factor": 1}) as cluster:
         yield cluster
-
-
-def connect(cluster: EmbeddedCluster, node_id: int) -> WireClient:
-    host, port = cluster.bootstrap_servers.split(",")[node_id - 1].split(":")
-    return WireClient(host, int(port))
 
 
 def create(
@@ -60,29 +52,6 @@ def create(
     wanted = CreatableTopic(name, partitions, factor, configs=settings)
     (result,) = client.ask(CreateTopicsRequest(topics=(wanted,)), CreateTopicsResponse).topics
     return result
-
-
-def place(client: WireClient, name: str, *replicas: Sequence[int], **configs: str) -> None:
-    """A topic whose partitions have these replicas."""
-    wanted = tuple(CreatableReplicaAssignment(i, tuple(each)) for i, each in enumerate(replicas))
-    settings = tuple(
-        CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()
-    )
-    topic = CreatableTopic(name, -1, -1, wanted, settings)
-    (result,) = client.ask(CreateTopicsRequest(topics=(topic,)), CreateTopicsResponse).topics
-    assert (result.error_code, result.replication_factor) == (0, len(replicas[0]))
-
-
-def metadata(
-    client: WireClient, name: str | None, version: int = 13, topic_id: Uuid = Uuid.ZERO
-) -> MetadataResponseTopic:
-    asked = MetadataRequestTopic(topic_id=topic_id, name=name)
-    (topic,) = client.ask(MetadataRequest(topics=(asked,)), MetadataResponse, version).topics
-    return topic
-
-
-def partitions(client: WireClient, name: str) -> tuple[MetadataResponsePartition, ...]:
-    return metadata(client, name).partitions
 
 
 def described(client: WireClient, name: str) -> DescribeTopicPartitionsResponsePartition:

@@ -55,8 +55,8 @@ from tests.kit.acl_matrix import (
     make_world,
     password,
 )
+from tests.kit.reference_authorizer import reference
 from tests.kit.wire_client import WireClient
-from tests.property.test_authorizer import reference
 
 HOST = "127.0.0.1"
 

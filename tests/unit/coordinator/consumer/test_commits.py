@@ -10,9 +10,7 @@ from coterie.coordinator import Topic
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.offsets import OffsetFetchRequestGroup
 from tests.unit.coordinator.consumer.members import ConsumerDriver, Person
-from tests.unit.coordinator.driver import ORDERS, PAYMENTS
-from tests.unit.coordinator.test_offsets import delete
-from tests.unit.coordinator.test_transactions import commit as commit_in_transaction
+from tests.unit.coordinator.driver import ORDERS, PAYMENTS, commit_in_transaction, delete
 
 E = ErrorCode
 
