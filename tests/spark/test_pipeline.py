@@ -222,6 +222,23 @@ def test_a_query_has_many_forms(spark: SparkSession, made: Made, query: str) -> 
     assert rows
 
 
+def test_plain_spark_answers_the_same(made: Made, tmp_path: Path) -> None:
+    """COTERIE_PLAIN_SPARK=1: nothing of ours changes how Spark starts, and nothing is cached for it."""
+    query = "SELECT group_id, topic, partition, lag FROM lag ORDER BY 1, 2, 3"
+    more = {"COTERIE_PLAIN_SPARK": "1", "XDG_CACHE_HOME": str(tmp_path)}
+    code = "from coterie.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "pipeline", "sql", query, "-o", "csv", "--out", str(made.out)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment() | more,
+    )
+    assert done.stdout == pipeline("sql", query, "-o", "csv", "--out", made.out).stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "query",
     ["SELECT sequence(1, 200000000)", "SELECT collect_list(repeat('x', 300000)) FROM commits"],

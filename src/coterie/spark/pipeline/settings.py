@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from coterie.spark.pipeline.store import TableStore
 from coterie.spark.pipeline.tables import RAW
+from coterie.spark.quickstart import is_plain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +59,7 @@ def planning(spark: SparkSession, store: TableStore) -> Iterator[None]:
 
 def has_few(store: TableStore) -> bool:
     """Whether a store has so few rows that planning takes longer than the work."""
-    return raw_rows(store) <= _FEW_ROWS
+    return raw_rows(store) <= _FEW_ROWS and not is_plain()
 
 
 def raw_rows(store: TableStore) -> int:

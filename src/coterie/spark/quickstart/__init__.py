@@ -1,1 +1,16 @@
-"""Starts Spark quickly and ends it in order: class archives, a cached command of the JVM, worker settings."""
+"""Starts Spark quickly and ends it in order: class archives, a cached command of the JVM, worker settings.
+
+The entry is `coterie.spark.quickstart.session`. With COTERIE_PLAIN_SPARK=1 nothing here changes how Spark
+starts or works: `SparkSession.builder` makes the session.
+"""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["is_plain"]
+
+
+def is_plain() -> bool:
+    """Whether the user wants Spark as it is."""
+    return os.environ.get("COTERIE_PLAIN_SPARK", "0") not in {"", "0"}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from coterie.errors import CoterieError
 from coterie.spark.pipeline.progress import Progress
+from coterie.spark.quickstart import is_plain
 from coterie.spark.quickstart.ending import end_of, end_with_any_thread, hushed, stop
 from coterie.spark.quickstart.failures import explained, last_words
 from coterie.spark.quickstart.launch import Launch
@@ -36,10 +37,13 @@ _SETTINGS: Final = {
     **SETTINGS,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
+#: What a command line needs: no web page, no progress bar of Spark's, a name.
 _STARTING: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.app.name": "coterie pipeline",
+}
+_QUICK: Final = {
     # Of each column that is written down PySpark would tell the JVM the line, for the messages of errors: six
     # more calls where one would do, and the marts write down thousands.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -90,7 +94,8 @@ class Starting:
         if chosen and not _submitted():
             must_answer(chosen)
         local = bool(chosen and chosen.startswith("local"))
-        self._quick = prepare(local=local)
+        plain = is_plain()
+        self._quick = QuickStart() if plain else prepare(local=local)
         check_versions(java=self._quick.archive is None)
         # Workers are started by this name; what PATH calls python3 may have neither pyarrow nor us.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -99,12 +104,12 @@ class Starting:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         java_options = [
             *self._quick.java_options,
-            *(_ONE_COMPILER if rows <= _ONE_COMPILER_ROWS else ()),
+            *(_ONE_COMPILER if rows <= _ONE_COMPILER_ROWS and not plain else ()),
         ]
         self._settings = _settings(chosen, memory, java_options)
         if not _submitted():
-            self.log = None if verbose else _log_file()
-            if not _has_jvm():
+            self.log = None if verbose or plain else _log_file()
+            if not (plain or _has_jvm()):
                 self._launch = Launch(self._settings, self._quick, self.log)
                 self._quick.started(self._launch.process.pid)
 
@@ -125,15 +130,18 @@ class Starting:
         launch, self._launch = self._launch, None
         try:
             with _environment(self._quick.environment):
-                gateway = None if launch is None else launch.gateway()
-                spark = Session(SparkContext(conf=conf, gateway=gateway))
+                if launch is not None:
+                    gateway = launch.gateway()
+                    SparkContext(conf=conf, gateway=gateway)
+                spark = Session.builder.config(conf=conf).getOrCreate()
         except Exception as error:  # noqa: BLE001  (py4j, Spark and Java have no common base)
             if launch is not None:
                 launch.cancel()
                 SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
             raise CoterieError(f"Spark did not start: {last_words(self.log) or error}") from None
         spark.sparkContext.setLogLevel("ERROR" if self.log else "WARN")
-        remember_classes(spark)
+        if not is_plain():
+            remember_classes(spark)
         if launch is not None:
             end_with_any_thread(gateway)
         return spark
@@ -213,10 +221,10 @@ def _submitted() -> bool:
 def _settings(
     master: str | None, memory: str | None, java_options: Sequence[str]
 ) -> dict[str, str]:
-    settings = {**_SETTINGS, **_STARTING}
+    settings = {**_SETTINGS, **_STARTING, **({} if is_plain() else _QUICK)}
     if master:
         settings["spark.master"] = master
-        if master.startswith("local"):
+        if master.startswith("local") and not is_plain():
             # 200, Spark's default, is for clusters: here most of them would be empty.
             settings["spark.sql.shuffle.partitions"] = str(max(8, 4 * (os.cpu_count() or 1)))
     if memory:

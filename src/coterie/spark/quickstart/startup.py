@@ -21,6 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from platformdirs import user_cache_path
+
 __all__ = ["QuickStart", "cache_directory", "home_of_links", "prepare", "stamp"]
 
 #: A dump that failed this often is not tried again: the class path may be one that cannot be archived.
@@ -59,8 +61,8 @@ class QuickStart:
 
 
 def cache_directory() -> Path:
-    """The user's cache of things that can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coterie"
+    """The user's cache of files that can be made again."""
+    return user_cache_path("coterie", appauthor=False)
 
 
 def prepare(*, local: bool, cache: Path | None = None) -> QuickStart:

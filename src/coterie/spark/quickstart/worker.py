@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from coterie.spark.quickstart import is_plain
+
 __all__ = ["acknowledge", "settle"]
 
 #: The program of Spark's that forks its workers.
@@ -26,7 +28,7 @@ def acknowledge() -> None:
     40 ms to see whether there is anything to send along: longer than a small task takes. To ask for quick
     acknowledgements has the one that is put off sent. It holds for no longer than that, so each task asks.
     """
-    if not _in_worker():
+    if not _is_ours():
         return
     with suppress(OSError):
         for each in _OPEN_FILES.iterdir():
@@ -55,10 +57,11 @@ def settle() -> None:
     Spark has a worker collect all garbage behind every task, and so look at each object of Spark, pandas,
     Arrow and Coterie again, which takes some 20 ms. They stay anyway, so none is looked at.
     """
-    if _in_worker():
+    if _is_ours():
         gc.freeze()
 
 
-def _in_worker() -> bool:
+def _is_ours() -> bool:
+    """Whether this is a worker of Spark's that may be tuned."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return getattr(main, "name", None) == _DAEMON
+    return getattr(main, "name", None) == _DAEMON and not is_plain()

@@ -12,7 +12,9 @@ import pytest
 from coterie.errors import CoterieError
 from coterie.simulation import simulate
 from coterie.spark.pipeline import origin
+from coterie.spark.pipeline.settings import has_few
 from coterie.spark.pipeline.steps import Steps
+from coterie.spark.pipeline.store import TableStore
 from coterie.spark.quickstart import session
 from coterie.spark.quickstart.startup import prepare
 from tests.kit.ports import free_port
@@ -78,3 +80,26 @@ def test_workers_of_another_python_are_told_also_where_spark_has_run_before(
     with pytest.raises(CoterieError, match="which does not run; unset it, or name a Python"):
         session.Starting()
     assert not started
+
+
+def test_plain_spark_is_started_by_spark_alone(
+    started: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No JVM of ours, no options for it, and no file in the cache; what tables need stays."""
+    monkeypatch.setenv("COTERIE_PLAIN_SPARK", "1")
+    starting = session.Starting(master="local[2]", memory="1g")
+    assert not started
+    assert starting.log is None
+    assert not (tmp_path / "cache").exists()
+    tuned = {name for name in starting._settings if "Java" in name or "shuffle" in name}
+    assert not tuned | session._QUICK.keys() & starting._settings.keys()
+    assert starting._settings["spark.sql.session.timeZone"] == "UTC"
+    assert starting._settings["spark.driver.memory"] == "1g"
+
+
+@pytest.mark.parametrize(("value", "plain"), [("1", True), ("0", False), ("", False)])
+def test_few_rows_are_planned_as_others_by_plain_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, plain: bool
+) -> None:
+    monkeypatch.setenv("COTERIE_PLAIN_SPARK", value)
+    assert has_few(TableStore(tmp_path)) is not plain

@@ -47,8 +47,12 @@ def test_what_is_loaded_is_kept_out_of_collections_once(monkeypatch: pytest.Monk
     assert len(more) == 1000
 
 
-def test_no_other_process_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
-    named(monkeypatch, "pytest")
+@pytest.mark.parametrize(("name", "plain"), [("pytest", "0"), ("pyspark.daemon", "1")])
+def test_no_other_process_is_touched_and_no_worker_of_plain_spark(
+    monkeypatch: pytest.MonkeyPatch, name: str, plain: str
+) -> None:
+    named(monkeypatch, name)
+    monkeypatch.setenv("COTERIE_PLAIN_SPARK", plain)
     before = gc.get_freeze_count()
     settle()
     assert gc.get_freeze_count() == before
