@@ -22,6 +22,7 @@ _CLASSES = {
     "configs": "kafka.admin.ConfigCommand",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "producer-performance": "org.apache.kafka.tools.ProducerPerformance",
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
     "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",

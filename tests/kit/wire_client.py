@@ -41,13 +41,18 @@ class WireClient:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.address = host, port
+        self.client_id = client_id
         self._socket = socket.create_connection(self.address, timeout=30)
         if tls is not None:
             self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         self._frames = FrameBuffer()
         self._in_flight = InFlight(client_id)
-        # Version 0 is served by every broker there ever was.
-        answer = self.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+        try:
+            # Version 0 is served by every broker there ever was.
+            answer = self.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+        except BaseException:
+            self.close()
+            raise
         self.served = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
 
     def versions(self, api: ApiKey) -> list[int]:

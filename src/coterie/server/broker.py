@@ -20,6 +20,7 @@ from coterie.protocol.messages.headers import RequestHeader, ResponseHeader
 from coterie.protocol.messages.session import ApiVersion, ApiVersionsResponse
 from coterie.server.connections.connection import Connection
 from coterie.server.groups.service import GroupService
+from coterie.server.quotas.throttling import Throttling
 from coterie.server.requests.calls import Answer, Call
 from coterie.server.requests.faults import Fault, Faults
 from coterie.server.requests.refusals import refusal
@@ -57,6 +58,10 @@ class Broker:
         self.paused = False
         self.faults = Faults()
         self.groups = GroupService(self)
+        self.quotas = cluster.quotas
+        self.throttling = Throttling(
+            cluster.quotas, self.config.quota_window, cluster.mutations, cluster.clock
+        )
         #: What happened, for people and tests: requests by API, connections closed by reason.
         self.requests: Counter[ApiKey] = Counter()
         self.closed: Counter[str] = Counter()
@@ -159,7 +164,17 @@ class Broker:
             return "too many connections from one address"
         if self.paused:
             connection.regulate()
+        if self.quotas.limit_connections:
+            self._limit_rate(connection)
         return None
+
+    def _limit_rate(self, connection: Connection) -> None:
+        """Let a connection beyond the quota of its address wait, and close it (KIP-612)."""
+        wait_ms = self.throttling.connection_wait_ms(connection.address)
+        if wait_ms:
+            connection.hold()
+            reason = "too many new connections from one address"
+            self.loop.call_later(wait_ms / 1000, connection.close, reason)
 
     def _newcomers(self) -> int:
         """How many connections were made in this second, the newest included."""
@@ -230,6 +245,8 @@ class Broker:
             response = self.refuse(call, ErrorCode.UNKNOWN_SERVER_ERROR)
         if response is not None:
             call.answer(response)
+        elif call.meter is not None:
+            call.meter.parked()
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Let something go on beside others."""

@@ -41,6 +41,7 @@ from coterie.server.partitions.committer import Committer
 from coterie.server.partitions.housekeeping import keep_house
 from coterie.server.partitions.leadership import Leadership
 from coterie.server.partitions.partition import Partition
+from coterie.server.quotas.throttling import MutationUsage
 from coterie.server.security.cluster_security import ClusterSecurity
 from coterie.server.security.files import load_invention_key, take_over_security_file
 from coterie.server.settings.cluster import ClusterSettings
@@ -104,6 +105,7 @@ class Cluster:
         self.features: ClusterFeatures
         self.security: ClusterSecurity
         self.quotas: ClientQuotas
+        self.mutations = MutationUsage(self.config.controller_quota_window)
         self.settings: ClusterSettings
         self.transactions: TransactionCoordinator
         self.leadership = Leadership(self)

@@ -18,6 +18,7 @@ from coterie.protocol.frames import FrameBuffer, decode_request_header
 from coterie.security.principals import ANONYMOUS
 from coterie.server.connections.authentication import SaslGate
 from coterie.server.connections.slots import Slots
+from coterie.server.quotas.throttling import Meter
 from coterie.server.requests.calls import Call
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class Connection(asyncio.Protocol):
         self._frames = FrameBuffer(broker.config.max_request_bytes)
         #: Only where clients must authenticate; the others pay nothing for it.
         self._gate: SaslGate | None = None
-        self._held = False
+        #: How many things must end before the connection reads on.
+        self._held = 0
         self._waiting_frames: list[bytes] = []
         self._slots = Slots()
         self._flush_due = False
@@ -149,6 +151,8 @@ class Connection(asyncio.Protocol):
             self.close(str(error))
             return
         call = Call(self, api, header, request, self._slots.open())
+        if broker.quotas.limit_clients:
+            call.meter = Meter(broker.throttling, call, len(frame))
         broker.serve(call, served)
 
     def _refuse(self, api: ApiKey, header: RequestHeader) -> None:
@@ -173,13 +177,19 @@ class Connection(asyncio.Protocol):
         self._frames.max_frame = self.broker.config.max_request_bytes
 
     def hold(self) -> None:
-        """Read nothing more until `release`: somebody's password is being looked at."""
-        self._held = True
+        """Read nothing more until `release`, such as while a password is checked."""
+        self._held += 1
         self._regulate()
 
     def release(self) -> None:
-        self._held = False
+        """End one `hold`."""
+        self._held -= 1
         self.answered()
+
+    def mute(self, time_ms: int) -> None:
+        """Read nothing more for a time; answers that are due leave (KIP-219)."""
+        self.hold()
+        self.broker.loop.call_later(time_ms / 1000, self.release)
 
     def send(self, data: bytes) -> None:
         """An answer that no call makes."""
@@ -235,6 +245,9 @@ class Connection(asyncio.Protocol):
             return
         self._reading = wanted
         if wanted:
+            if self.frame_begun is not None:
+                # The rest of the frame could not arrive.
+                self.frame_begun = self.broker.clock.monotonic()
             transport.resume_reading()
         else:
             transport.pause_reading()
@@ -249,7 +262,8 @@ class Connection(asyncio.Protocol):
         if self._closing is not None and now - self.last_heard > _LAST_WORDS_SECONDS:
             self._closing.abort()
         if (
-            self.frame_begun is not None
+            self._reading
+            and self.frame_begun is not None
             and now - self.frame_begun > config.frame_deadline_ms / 1000
         ):
             return "a frame was begun and not finished in time"

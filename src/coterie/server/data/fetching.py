@@ -51,6 +51,9 @@ class Fetch:
         self._broker = broker
         self._call = call
         self._request = request
+        self._most_bytes = request.max_bytes
+        if call.meter is not None:
+            self._most_bytes = call.meter.most_bytes(request.max_bytes)
         self._committed_only = request.isolation_level == _READ_COMMITTED
         self._waiting_at: list[PartitionState] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -86,7 +89,8 @@ class Fetch:
     def _is_enough(self) -> bool:
         """Whether the last look ends the wait. Topics and partitions that do not exist end it only if
         there are no others, as in Kafka: a consumer would ask again at once."""
-        return self._found >= self._request.min_bytes or self._failed or not self._states
+        enough = min(self._request.min_bytes, self._most_bytes)
+        return self._found >= enough or self._failed or not self._states
 
     def _wait(self) -> None:
         self._stop_waiting()
@@ -114,7 +118,7 @@ class Fetch:
     def _look(self) -> FetchResponse:
         """The answer as it would be now."""
         self._found, self._failed = 0, False
-        self._room = min(self._request.max_bytes, self._broker.config.fetch_max_bytes)
+        self._room = min(self._most_bytes, self._broker.config.fetch_max_bytes)
         self._leaders.clear()
         self._states = []
         responses = tuple(self._topic(each) for each in self._request.topics)

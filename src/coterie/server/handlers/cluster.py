@@ -66,7 +66,7 @@ def metadata(broker: Broker, call: Call, request: MetadataRequest) -> Response:
     if ask_all:
         topics = [_describe(broker, topic, request, call.version) for topic in cluster.metadata]
     else:
-        topics = [_find(broker, request, each, call.version) for each in request.topics or ()]
+        topics = [_find(broker, call, request, each) for each in request.topics or ()]
     listener = call.connection.listener.name
     return MetadataResponse(
         brokers=tuple(
@@ -83,9 +83,9 @@ def metadata(broker: Broker, call: Call, request: MetadataRequest) -> Response:
 
 
 def _find(
-    broker: Broker, request: MetadataRequest, asked: MetadataRequestTopic, version: int
+    broker: Broker, call: Call, request: MetadataRequest, asked: MetadataRequestTopic
 ) -> MetadataResponseTopic:
-    cluster = broker.cluster
+    cluster, version = broker.cluster, call.version
     name, topic_id = asked.name, asked.topic_id
     if name is None or topic_id != Uuid.ZERO:
         # The id wins: Java's clients send an empty name along with it.
@@ -99,7 +99,11 @@ def _find(
     if why_bad_name(name):
         return MetadataResponseTopic(ErrorCode.INVALID_TOPIC_EXCEPTION, name)
     create = request.allow_auto_topic_creation and cluster.config.auto_create_topics
-    if create and name != CLUSTER_METADATA:
+    if (
+        create
+        and name != CLUSTER_METADATA
+        and call.may_change(broker.config.num_partitions, throttles=False)
+    ):
         # As in Kafka, this answer does not contain the new topic yet: clients ask again.
         cluster.auto_create_topic(name)
     return MetadataResponseTopic(

@@ -106,7 +106,7 @@ async def _list_many(
         part = ListGroupsResponse(groups=tuple(hosted.shard.list_groups(request)))
         groups += cast("ListGroupsResponse", call.finish(part)).groups
         await asyncio.sleep(0)
-    response = ListGroupsResponse(groups=tuple(groups))
+    response = call.charge(ListGroupsResponse(groups=tuple(groups)))
     data = await asyncio.to_thread(call.encode_finished, response)
     broker.groups.answer_encoded(call, shards, data)
 
@@ -129,7 +129,7 @@ def describe_groups(broker: Broker, call: Call, request: DescribeGroupsRequest) 
                     ResourceType.GROUP, group_id, all_of_them=_ALL_GROUP_OPERATIONS
                 )
             groups.append(hosted.shard.describe_encoded(group_id, call.version, operations))
-    body = encode_with_elements(_NO_GROUPS, call.version, "groups", groups)
+    body = encode_with_elements(call.charge(_NO_GROUPS), call.version, "groups", groups)
     broker.groups.answer_encoded(call, asked, call.frame(body))
     return None
 
@@ -176,6 +176,6 @@ def offset_fetch(broker: Broker, call: Call, request: OffsetFetchRequest) -> Res
     if guarded:
         broker.groups.answer_reads(call, asked, OffsetFetchResponse(groups=tuple(found)))
     else:
-        body = encode_with_elements(_NO_OFFSETS, version, "groups", found)
+        body = encode_with_elements(call.charge(_NO_OFFSETS), version, "groups", found)
         broker.groups.answer_encoded(call, asked, call.frame(body))
     return None

@@ -49,6 +49,11 @@ __all__ = [
     "describe_topic_partitions",
 ]
 
+#: Versions whose clients retry a request that a quota refuses (KIP-599).
+_CREATE_STRICT_FROM: Final = 6
+_DELETE_STRICT_FROM: Final = 5
+_GROW_STRICT_FROM: Final = 3
+_OVER_QUOTA: Final = (ErrorCode.THROTTLING_QUOTA_EXCEEDED, None)
 _TWICE: Final = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
@@ -71,6 +76,9 @@ def create_topics(broker: Broker, call: Call, request: CreateTopicsRequest) -> R
             continue
         partitions = _partition_count(broker, wanted)
         factor = len(placement[0]) if placement else _replication_factor(broker, wanted)
+        if not call.may_change(partitions, strict_from=_CREATE_STRICT_FROM):
+            results.append(_failed(wanted.name, *_OVER_QUOTA))
+            continue
         configs = {each.name: each.value or "" for each in wanted.configs}
         if request.validate_only:
             topic = TopicMetadata(wanted.name, bytes(16), [], configs)
@@ -86,7 +94,7 @@ def _named_twice(names: Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 
-def _failed(name: str, error: ErrorCode, message: str) -> CreatableTopicResult:
+def _failed(name: str, error: ErrorCode, message: str | None) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error, error_message=message)
 
 
@@ -195,6 +203,8 @@ def delete_topics(broker: Broker, call: Call, request: DeleteTopicsRequest) -> R
         elif topic.is_internal:
             error = ErrorCode.INVALID_REQUEST
             results.append(DeletableTopicResult(topic.name, topic.uuid, error, error.message))
+        elif not call.may_change(len(topic.partitions), strict_from=_DELETE_STRICT_FROM):
+            results.append(DeletableTopicResult(topic.name, topic.uuid, *_OVER_QUOTA))
         else:
             broker.cluster.delete_topic(topic)
             results.append(DeletableTopicResult(topic.name, topic.uuid, ErrorCode.NONE, None))
@@ -208,13 +218,13 @@ def create_partitions(broker: Broker, call: Call, request: CreatePartitionsReque
     for wanted in request.topics:
         if wanted.name in twice:
             continue
-        error, message = _grow(broker, wanted, only_check=request.validate_only)
+        error, message = _grow(broker, call, wanted, only_check=request.validate_only)
         results.append(CreatePartitionsTopicResult(wanted.name, error, message))
     return CreatePartitionsResponse(results=tuple(results))
 
 
 def _grow(
-    broker: Broker, wanted: CreatePartitionsTopic, *, only_check: bool
+    broker: Broker, call: Call, wanted: CreatePartitionsTopic, *, only_check: bool
 ) -> tuple[ErrorCode, str | None]:
     cluster = broker.cluster
     topic = cluster.metadata.topic(wanted.name)
@@ -228,23 +238,34 @@ def _grow(
             f"The topic {wanted.name} currently has {has} partition(s); {wanted.count} would not be "
             "an increase."
         )
-    placement = None
-    if wanted.assignments is not None:
-        if len(wanted.assignments) != wanted.count - has:
-            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, (
-                f"Attempted to add {wanted.count - has} additional partition(s), but only "
-                f"{len(wanted.assignments)} assignment(s) were specified."
-            )
-        placed = [each.broker_ids for each in wanted.assignments]
-        try:
-            placement = check_placement(
-                placed, has, cluster.registered, cluster.alive(), topic.replication_factor
-            )
-        except BadPlacement as bad:
-            return bad.code, str(bad)
+    try:
+        placement = _added_placement(broker, wanted, topic)
+    except BadPlacement as bad:
+        return bad.code, str(bad)
+    if not call.may_change(wanted.count - has, strict_from=_GROW_STRICT_FROM):
+        return _OVER_QUOTA
     if not only_check:
         cluster.create_partitions(topic, wanted.count, placement)
     return ErrorCode.NONE, None
+
+
+def _added_placement(
+    broker: Broker, wanted: CreatePartitionsTopic, topic: TopicMetadata
+) -> Sequence[Replicas] | None:
+    """Where the request places the new partitions; None if it leaves that to the cluster."""
+    if wanted.assignments is None:
+        return None
+    has = len(topic.partitions)
+    if len(wanted.assignments) != wanted.count - has:
+        raise BadPlacement(
+            f"Attempted to add {wanted.count - has} additional partition(s), but only "
+            f"{len(wanted.assignments)} assignment(s) were specified."
+        )
+    cluster = broker.cluster
+    placed = [each.broker_ids for each in wanted.assignments]
+    return check_placement(
+        placed, has, cluster.registered, cluster.alive(), topic.replication_factor
+    )
 
 
 def describe_topic_partitions(

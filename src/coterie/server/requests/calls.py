@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from coterie.server.connections.connection import Connection
     from coterie.server.connections.slots import Slot
     from coterie.server.partitions.committer import CommitRound
+    from coterie.server.quotas.throttling import Meter
     from coterie.server.security.access_rules import Access
     from coterie.server.security.guard import Guard
 
 __all__ = ["Answer", "Call", "Handler"]
+
+R = TypeVar("R", bound=Response)
 
 
 class Call:
@@ -33,7 +36,7 @@ class Call:
     exactly one answer per call. As an object it is its own identity: the coordinator parks calls by it.
     """
 
-    __slots__ = ("api", "connection", "guard", "header", "request", "slot", "version")
+    __slots__ = ("api", "connection", "guard", "header", "meter", "request", "slot", "version")
 
     def __init__(
         self,
@@ -51,6 +54,8 @@ class Call:
         self.slot = slot
         #: What an authorizer has to say about the answer; None where there is no security.
         self.guard: Guard | None = None
+        #: Counts the call for client quotas; None where there are none, and after it has counted.
+        self.meter: Meter | None = None
 
     @property
     def client_id(self) -> str:
@@ -68,7 +73,21 @@ class Call:
         """A response's frame, for the receiver's eyes."""
         if self.guard is not None:
             response = self.guard.finish(response)
-        return self.encode_finished(response)
+        return self.encode_finished(self.charge(response))
+
+    def charge(self, response: R) -> R:
+        """A response with its throttle time; the call has been counted for its client's quotas then."""
+        meter, self.meter = self.meter, None
+        return response if meter is None else meter.charge(response)
+
+    def may_change(self, partitions: int, *, strict_from: int = 0, throttles: bool = True) -> bool:
+        """Whether the client's quota allows it to create or delete so many partitions (KIP-599).
+
+        Before version `strict_from` nothing is refused, since clients do not know the error.
+        """
+        return self.meter is None or self.meter.may_change(
+            partitions, strict=self.version >= strict_from, throttles=throttles
+        )
 
     def encode_finished(self, response: Response) -> bytes:
         if isinstance(response, JoinGroupResponse) and response.error_code and self.version >= 7:
@@ -90,6 +109,8 @@ class Call:
 
     def no_answer(self) -> None:
         """A request that wants none: Produce with acks 0."""
+        if self.meter is not None:
+            self.meter.charge_unanswered()
         self.slot.data = b""
         self.connection.answered()
 

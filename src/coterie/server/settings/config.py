@@ -18,6 +18,7 @@ from typing import Any, Final
 from coterie.coordinator.config import GroupConfig
 from coterie.errors import CoterieError
 from coterie.security.secrets import Secret
+from coterie.server.quotas.rates import Window
 from coterie.server.settings.catalog import InvalidValue, catalog
 from coterie.server.settings.listeners import ListenerConfig
 from coterie.server.settings.security import SecurityConfig, is_per_listener
@@ -135,6 +136,18 @@ class ServerConfig:
     log_cleaner_backoff_ms: int = _setting(
         "log.cleaner.backoff.ms", 15_000, "How often compacted topics are looked at."
     )
+    quota_window_num: int = _setting(
+        "quota.window.num", 11, "Samples of the window in which a client's usage is measured."
+    )
+    quota_window_size_seconds: int = _setting(
+        "quota.window.size.seconds", 1, "Length of each of those samples."
+    )
+    controller_quota_window_num: int = _setting(
+        "controller.quota.window.num", 11, "The same for `controller_mutation_rate`."
+    )
+    controller_quota_window_size_seconds: int = _setting(
+        "controller.quota.window.size.seconds", 1, "The same for `controller_mutation_rate`."
+    )
     group: GroupConfig = field(default_factory=GroupConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
     listeners: ListenerConfig = field(default_factory=ListenerConfig)
@@ -170,6 +183,18 @@ class ServerConfig:
         rest = dict(values)
         group = dataclasses.replace(self.group, **_fill(GroupConfig, rest))
         return dataclasses.replace(self, group=group, **_fill(type(self), rest))
+
+    @property
+    def quota_window(self) -> Window:
+        return Window(self.quota_window_num, self.quota_window_size_seconds * 1_000)
+
+    @property
+    def controller_quota_window(self) -> Window:
+        samples, seconds = (
+            self.controller_quota_window_num,
+            self.controller_quota_window_size_seconds,
+        )
+        return Window(samples, seconds * 1_000)
 
     @property
     def static_values(self) -> dict[str, str | None]:
