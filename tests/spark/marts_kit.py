@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,22 +11,21 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from coterie.datasets.log import LogQuery, SegmentSource, read_log
-from coterie.datasets.schemas import TIMESTAMP, schema
-from coterie.errors import InvalidArgument
-from coterie.spark.marts import MARTS, Mart
+from coterie.datasets.schemas import schema, stored_schema
+from coterie.spark.marts import Inputs, make, make_mart, schema_of
 from coterie.spark.pipeline.build import side_by_side
+from coterie.vocabulary.marts import MARTS
 
 __all__ = [
     "NOW",
-    "alone",
     "commit",
     "frame",
     "generation",
     "make_marts",
+    "mart",
     "member",
     "quick",
     "read_fleet",
@@ -38,8 +36,6 @@ __all__ = [
 
 #: The moment that tests look at.
 NOW = datetime(2026, 3, 3, tzinfo=UTC)
-_SNAPSHOT = [("snapshot_id", pa.string()), ("taken_at", TIMESTAMP)]
-_LIVE = frozenset({"groups", "members", "assignments", "offsets", "errors"})
 #: Plans of marts are long and these tables short: compiling and adapting would be all that Spark does.
 _QUICK = {
     "spark.sql.codegen.wholeStage": "false",
@@ -63,28 +59,17 @@ def quick(spark: SparkSession, **more: str) -> Iterator[SparkSession]:
 def make_marts(
     spark: SparkSession, tables: dict[str, DataFrame], as_of: datetime
 ) -> dict[str, list[Row]]:
-    """The marts that can be made from these tables, as the pipeline makes them; they join the tables."""
+    """All marts, made from these tables as the pipeline makes them; they join the tables."""
 
-    def make(mart: Mart) -> list[Row] | None:
-        given = {name: tables.get(name) for name in mart.needs}
-        if not any(each is not None for each in given.values()):
-            with pytest.raises(InvalidArgument, match="none was given"):
-                mart.make(**given)
-            return None
-        found = mart.make(**given, as_of=as_of)
-        assert found.schema.simpleString() == mart.schema.simpleString(), mart.name
+    def rows_of(name: str) -> list[Row]:
+        found = make(name, Inputs.of(spark, tables, as_of))
+        columns = schema_of(MARTS[name].columns)
+        assert found.schema.simpleString() == columns.simpleString(), name
         rows = found.collect()
-        tables[mart.name] = spark.createDataFrame(rows, mart.schema)
+        tables[name] = spark.createDataFrame(rows, columns)
         return rows
 
-    return {name: rows for name, rows in side_by_side(make).items() if rows is not None}
-
-
-def alone(mart: str, tables: dict[str, DataFrame], as_of: datetime | None = None) -> list[Row]:
-    """One mart: what it needs of others, and is not among the tables, it makes itself."""
-    takes = inspect.signature(MARTS[mart].make).parameters
-    given = {name: frame for name, frame in tables.items() if name in takes}
-    return MARTS[mart].make(**given, as_of=as_of).collect()
+    return side_by_side(rows_of)
 
 
 def with_marts(
@@ -92,19 +77,23 @@ def with_marts(
 ) -> dict[str, DataFrame]:
     """The tables, and these marts made from them one after the other."""
     found = dict(tables)
-    for mart in marts:
-        found[mart] = spark.createDataFrame(alone(mart, found, as_of), MARTS[mart].schema)
+    for name in marts:
+        found[name] = mart(spark, name, make_mart(name, found, as_of=as_of).collect())
     return found
 
 
-def columns_of(dataset: str) -> pa.Schema:
-    columns = schema(dataset)
-    return pa.schema([*_SNAPSHOT, *columns]) if dataset in _LIVE else columns
+def mart(spark: SparkSession, name: str, rows: Iterable[Row | dict[str, Any]] = ()) -> DataFrame:
+    """Some rows of a mart; what they leave out is null."""
+    columns = schema_of(MARTS[name].columns)
+    given = [row.asDict() if isinstance(row, Row) else row for row in rows]
+    return spark.createDataFrame(
+        [[row.get(each) for each in columns.names] for row in given], columns
+    )
 
 
 def frame(spark: SparkSession, dataset: str, rows: list[dict[str, Any]]) -> DataFrame:
     """A dataset of these rows; what they leave out is null."""
-    table = pa.Table.from_pylist(rows, schema=columns_of(dataset))
+    table = pa.Table.from_pylist(rows, schema=stored_schema(dataset))
     return spark.createDataFrame(table)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from coterie.spark.marts import rebalances
+from coterie.spark.marts import make_mart
 from tests.spark.marts_kit import NOW, frame, member, quick
 
 START = NOW - timedelta(days=20)
@@ -227,7 +227,9 @@ def made(spark: SparkSession) -> dict[str, list[Row]]:
     rows = [row for story in STORIES for row in story().rows]
     groups: dict[str, list[Row]] = {}
     with quick(spark):
-        found = rebalances(frame(spark, "group_events", rows)).collect()
+        found = make_mart(
+            "rebalances", {"group_events": frame(spark, "group_events", rows)}
+        ).collect()
     for row in sorted(found, key=lambda row: row.log_offset):
         groups.setdefault(row.group_id, []).append(row)
     return groups

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from coterie.datasets.log import LogQuery, SegmentSource, read_log
 from coterie.datasets.schemas import schema
-from coterie.spark.marts import topic_subscribers
+from coterie.spark.marts import make_mart
 from tests.kit.offsets_log import at, dumped, expected_commit, golden_disk
 from tests.spark.marts_kit import make_marts, quick
 
@@ -217,7 +217,8 @@ def test_a_pattern_subscribes_to_what_kafka_matched(tables: dict[str, DataFrame]
     matched = next(row for row in dumped() if "regularExpression" in str(row))
     moment = at(matched["CreateTime"])
     assert moment is not None
-    found = topic_subscribers(**tables, as_of=moment).where("group_id = 'life-848-regex'").collect()
+    subscribers = make_mart("topic_subscribers", tables, as_of=moment)
+    found = subscribers.where("group_id = 'life-848-regex'").collect()
     assert {(row.topic, row.subscribed_members) for row in found} == {
         ("orders", 1),
         ("payments", 1),

@@ -4,30 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from coterie.errors import InvalidArgument
-from coterie.spark.marts import (
-    MARTS,
-    commit_rates,
-    group_summary,
-    offset_resets,
-    stale_groups,
-    topic_subscribers,
-)
+from coterie.spark.marts import Inputs, make_mart
 from coterie.spark.marts.committed import committed_now
-from coterie.spark.pipeline.delete_plan import write_delete_plan
-from coterie.spark.pipeline.store import TableStore
 from tests.spark.marts_kit import (
     NOW,
-    alone,
     commit,
     frame,
     generation,
+    mart,
     member,
     only,
     quick,
@@ -142,8 +131,10 @@ OWNERS: dict[str, tuple[list[dict[str, Any]], tuple[str, str | None, str | None]
 
 def resets(session: SparkSession, events: list[dict[str, Any]] | None) -> dict[str, Any]:
     commits = [row for group in OWNERS for row in set_back(group)]
-    known = None if events is None else frame(session, "group_events", events)
-    found = offset_resets(frame(session, "commits", commits), group_events=known)
+    tables = {"commits": frame(session, "commits", commits)}
+    if events is not None:
+        tables["group_events"] = frame(session, "group_events", events)
+    found = make_mart("offset_resets", tables)
     return {row.group_id: (row.by, row.member_id, row.client_id) for row in found.collect()}
 
 
@@ -225,9 +216,16 @@ def mixed(session: SparkSession) -> dict[str, list[Row]]:
 
 def about_groups(session: SparkSession, tables: dict[str, DataFrame]) -> dict[str, list[Row]]:
     """Marts that are made from groups and members as they are now."""
-    known = with_marts(session, tables, NOW, "groups_now", "members_now")
+    made = ("lag", "groups_now", "members_now")
+    known = with_marts(session, tables, NOW, *made) | summary_of_nothing(session)
     names = ("group_summary", "topic_subscribers", "stale_groups")
-    return {name: alone(name, known, NOW) for name in names}
+    return {name: make_mart(name, known, as_of=NOW).collect() for name in names}
+
+
+def summary_of_nothing(session: SparkSession) -> dict[str, DataFrame]:
+    """Marts without rows, for tests of what group_summary takes from others."""
+    names = ("rebalances", "offset_resets", "commit_rates", "health")
+    return {name: mart(session, name) for name in names}
 
 
 def test_of_log_and_snapshot_the_later_decides(mixed: dict[str, list[Row]]) -> None:
@@ -300,9 +298,10 @@ def test_a_group_that_changed_its_protocol_is_one_group(session: SparkSession) -
         knows(5, "t", "id-t", group="k"),
     ]
     known = frame(session, "group_events", events)
-    row = only(group_summary(group_events=known).collect())
+    tables = with_marts(session, {"group_events": known}, NOW, "groups_now", "members_now")
+    row = only(tables["groups_now"].collect())
     assert (row.type, row.generation, row.members) == ("consumer", 4, 1)
-    topic = only(topic_subscribers(known).collect())
+    topic = only(make_mart("topic_subscribers", tables, as_of=NOW).collect())
     assert (topic.subscribed_members, topic.assigned_partitions) == (1, 1)
 
 
@@ -317,7 +316,8 @@ def test_topics_have_their_names_from_any_record(session: SparkSession) -> None:
         has(4, "m", ("id-t", 0), ("id-t", 1), group="k"),
     ]
     commits = frame(session, "commits", [commit(9, 5, 60, group="k")])
-    row = only(topic_subscribers(frame(session, "group_events", events), commits=commits).collect())
+    tables = {"group_events": frame(session, "group_events", events), "commits": commits}
+    row = only(make_mart("topic_subscribers", tables).collect())
     assert (row.topic, row.subscribed_members, row.assigned_partitions) == ("t", 1, 2)
 
 
@@ -330,7 +330,8 @@ def test_streams_groups_read_what_their_topology_reads(session: SparkSession) ->
         event(3, "MemberMetadata", **streams, member_id="m", client_id="c"),
         event(4, "CurrentMemberAssignment", **streams, member_id="m", assignment=tasks),
     ]
-    found = topic_subscribers(frame(session, "group_events", events)).collect()
+    tables = {"group_events": frame(session, "group_events", events)}
+    found = make_mart("topic_subscribers", tables).collect()
     assert {(row.topic, row.subscribed_members, row.assigned_partitions) for row in found} == {
         ("in", 1, 0),
         ("other", 1, 0),
@@ -382,7 +383,7 @@ def test_members_that_subscribe_by_pattern_subscribe_to_what_it_matches(
     session: SparkSession, by_pattern: dict[str, Any]
 ) -> None:
     known = with_marts(session, by_pattern, NOW, "groups_now", "members_now")
-    found = alone("topic_subscribers", known, NOW)
+    found = make_mart("topic_subscribers", known, as_of=NOW).collect()
     assert {(row.topic, row.subscribed_members, row.assigned_partitions) for row in found} == {
         ("t", 3, 1),
         ("tea", 2, 0),
@@ -392,7 +393,8 @@ def test_members_that_subscribe_by_pattern_subscribe_to_what_it_matches(
         {"taken_at": NOW, "topic": topic, "partition": 0, "log_start": 0, "log_end": 1}
         for topic in ("t", "tea", "was", "zoo")
     ]
-    findings = alone("health", known | {"end_offsets": frame(session, "end_offsets", ends)}, NOW)
+    known["end_offsets"] = frame(session, "end_offsets", ends)
+    findings = make_mart("health", known, as_of=NOW).collect()
     unread = [row for row in findings if row.rule == "unassigned_partitions"]
     assert [(row.group_id, row.topic) for row in unread] == [("k", "tea")]
 
@@ -408,7 +410,8 @@ def test_an_expiry_that_a_client_asked_for_counts(session: SparkSession) -> None
         commit(2, 5, 2 * DAY, group="one asked", **asked),
         commit(3, 5, 3 * DAY, group="one asked", topic_partition=1),
     ]
-    found = stale_groups(frame(session, "commits", commits), as_of=NOW).collect()
+    tables = {"commits": frame(session, "commits", commits)}
+    found = make_mart("stale_groups", tables, as_of=NOW).collect()
     expiry = {row.group_id: NOW.replace(tzinfo=None) - row.expires_at for row in found}
     assert expiry == {"all asked": timedelta(days=1), "one asked": timedelta(days=-4)}
 
@@ -419,9 +422,9 @@ def test_the_last_commit_may_be_of_a_topic_that_is_gone(session: SparkSession) -
         commit(2, 5, 2 * DAY, topic="gone"),
         commit(3, None, 1.5 * DAY, topic="gone"),
     ]
-    known = frame(session, "commits", commits)
-    for found in (stale_groups(known, as_of=NOW), group_summary(commits=known, as_of=NOW)):
-        row = only(found.collect())
+    known = {"commits": frame(session, "commits", commits)} | summary_of_nothing(session)
+    for name in ("stale_groups", "group_summary"):
+        row = only(make_mart(name, known, as_of=NOW).collect())
         assert (row.idle_seconds, row.topics) == (2 * DAY, ["t"])
 
 
@@ -436,7 +439,8 @@ def test_a_removal_is_no_commit(session: SparkSession) -> None:
         "committed_offset": 7,
     }
     commits = frame(session, "commits", [commit(1, 5, 200), commit(2, None, 100)])
-    row = only(committed_now(commits, frame(session, "offsets", [seen])).collect())
+    tables = {"commits": commits, "offsets": frame(session, "offsets", [seen])}
+    row = only(committed_now(Inputs.of(session, tables)).collect())
     assert (row.committed_offset, row.source, row.commit_time) == (7, "snapshot", None)
 
 
@@ -448,26 +452,25 @@ def test_without_the_log_nothing_was_counted(
     session: SparkSession, has_log: bool, counted: int | None
 ) -> None:
     """The pipeline makes all marts, also those of which there are no rows."""
-    marts = {
-        name: session.createDataFrame([], MARTS[name].schema)
-        for name in ("rebalances", "offset_resets")
-    }
+    tables = summary_of_nothing(session)
+    tables["groups"] = frame(session, "groups", [taken("g", 1)])
     if has_log:
-        marts["group_events"] = frame(session, "group_events", [])
-    groups = frame(session, "groups", [taken("g", 1)])
-    row = only(group_summary(groups=groups, **marts, as_of=NOW).collect())
+        tables["group_events"] = frame(session, "group_events", [])
+    row = only(make_mart("group_summary", tables, as_of=NOW).collect())
     assert (row.rebalances_24h, row.resets_24h) == (counted, counted)
 
 
 def test_epochs_that_were_compacted_away_were_not_today(session: SparkSession) -> None:
-    rows = [("old", "classic", NOW, True, 39), ("new", "consumer", NOW, True, 39)]
-    columns = (
-        "group_id string, group_type string, completed_at timestamp, rebalanced boolean,"
-        " hidden_before int"
-    )
-    groups = frame(session, "groups", [taken("old", 1), taken("new", 1)])
-    rebalances = session.createDataFrame(rows, columns)
-    found = group_summary(groups=groups, rebalances=rebalances, as_of=NOW).collect()
+    row = {"completed_at": NOW, "rebalanced": True, "hidden_before": 39}
+    rows = [
+        row | {"group_id": "old", "group_type": "classic"},
+        row | {"group_id": "new", "group_type": "consumer"},
+    ]
+    tables = summary_of_nothing(session) | {
+        "groups": frame(session, "groups", [taken("old", 1), taken("new", 1)]),
+        "rebalances": mart(session, "rebalances", rows),
+    }
+    found = make_mart("group_summary", tables, as_of=NOW).collect()
     assert {row.group_id: row.rebalances_24h for row in found} == {"old": 40, "new": 1}
 
 
@@ -477,10 +480,13 @@ def test_findings_count_the_verdict_unless_it_is_ok(session: SparkSession) -> No
         ("bad", "burrow", "t", "STOP", "critical"),
         ("good", "burrow", None, "OK", "ok"),
     ]
-    columns = "group_id string, rule string, topic string, status string, severity string"
-    groups = frame(session, "groups", [taken("bad", 1), taken("good", 1)])
-    health = session.createDataFrame(rows, columns)
-    found = group_summary(groups=groups, health=health, as_of=NOW).collect()
+    names = ("group_id", "rule", "topic", "status", "severity")
+    health = [dict(zip(names, row, strict=True)) for row in rows]
+    tables = summary_of_nothing(session) | {
+        "groups": frame(session, "groups", [taken("bad", 1), taken("good", 1)]),
+        "health": mart(session, "health", health),
+    }
+    found = make_mart("group_summary", tables, as_of=NOW).collect()
     assert {(row.group_id, row.status, row.findings) for row in found} == {
         ("bad", "ERR", 2),
         ("good", "OK", 0),
@@ -494,8 +500,8 @@ def test_the_running_period_is_as_long_as_it_has_been(session: SparkSession) -> 
         *(commit(n, n, 3600 - n, group="an hour ago") for n in range(360)),
         commit(1, 5, 30 * DAY, group="a month ago"),
     ]
-    known = frame(session, "commits", commits)
-    rates = commit_rates(known, as_of=now)
+    tables = {"commits": frame(session, "commits", commits)}
+    rates = make_mart("commit_rates", tables, as_of=now)
     assert {
         row.group_id: (row.period_seconds, row.commits_per_second) for row in rates.collect()
     } == {
@@ -503,21 +509,13 @@ def test_the_running_period_is_as_long_as_it_has_been(session: SparkSession) -> 
         "an hour ago": (3600.0, 0.1),
         "a month ago": (3600.0, 1 / 3600),
     }
-    summary = group_summary(commits=known, commit_rates=rates, as_of=now).collect()
+    tables |= summary_of_nothing(session) | {"commit_rates": rates}
+    summary = make_mart("group_summary", tables, as_of=now).collect()
     assert {row.group_id: row.commits_per_second for row in summary} == {
         "g": 1.0,
         "an hour ago": 0.1,
         "a month ago": 0.0,
     }
-
-
-def test_a_plan_of_groups_that_the_mart_does_not_have_is_refused(
-    session: SparkSession, tmp_path: Path
-) -> None:
-    to = tmp_path / "plan.json"
-    with pytest.raises(InvalidArgument, match="idle for a day"):
-        write_delete_plan(session, TableStore(tmp_path), to, timedelta(hours=6))
-    assert not to.exists()
 
 
 def test_who_is_in_a_part_of_the_log_that_was_not_read_is_not_stale(session: SparkSession) -> None:
@@ -532,7 +530,8 @@ def test_who_is_in_a_part_of_the_log_that_was_not_read_is_not_stale(session: Spa
         [(1, "waiting", read_until), (2, "lost", None)],
         "partition int, kind string, read_until timestamp",
     )
-    known = frame(session, "commits", commits)
-    found = stale_groups(known, gaps=gaps, as_of=NOW, idle_for=timedelta(days=7)).collect()
+    tables = {"commits": frame(session, "commits", commits), "gaps": gaps}
+    week = timedelta(days=7)
+    found = make_mart("stale_groups", tables, as_of=NOW, idle_for=week).collect()
     idle = {row.group_id: row.idle_seconds / DAY for row in found}
     assert idle == {"whole": 10, "held, and old": 30.5, "lost": 10}

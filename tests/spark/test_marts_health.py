@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from coterie.spark.marts import health
+from coterie.spark.marts import make_mart
 from tests.spark.marts_kit import NOW, commit, frame, generation, member, only, quick
 
 Rows = list[dict[str, Any]]
@@ -46,11 +46,10 @@ def found(
 ) -> Findings:
     """Findings by group, rule and partition."""
     frames = {name: frame(session, name, rows) for name, rows in tables.items()}
-    given: dict[str, Any] = {"as_of": NOW, **frames}
     if gaps is not None:
         columns = "partition int, kind string, read_until timestamp"
-        given["gaps"] = session.createDataFrame(gaps, columns)
-    rows = health(**given).collect()
+        frames["gaps"] = session.createDataFrame(gaps, columns)
+    rows = make_mart("health", frames, as_of=NOW).collect()
     assert len({(row.group_id, row.rule, row.partition) for row in rows}) == len(rows)
     return {(row.group_id, row.rule, row.partition): row for row in rows}
 

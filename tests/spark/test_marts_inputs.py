@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from coterie.spark.marts import MARTS
+from coterie.errors import InvalidArgument
+from coterie.spark.marts import Inputs, make_mart
 from coterie.spark.marts.inputs import end_offset_history
+from coterie.vocabulary.marts import MARTS
 from tests.spark.marts_kit import (
     NOW,
-    alone,
     commit,
     frame,
     generation,
@@ -38,10 +39,6 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
 
 def taken(ago: float = 0, /, **more: Any) -> dict[str, Any]:
     return {"snapshot_id": f"{ago}", "taken_at": NOW - timedelta(seconds=ago), **more}
-
-
-#: Marts that make `lag` themselves where it is not given.
-MAKE_LAG = ("topic_subscribers", "group_summary", "health")
 
 
 def live_tables(session: SparkSession) -> dict[str, Any]:
@@ -84,7 +81,7 @@ def live_tables(session: SparkSession) -> dict[str, Any]:
 
 def test_snapshots_alone_give_what_they_know(session: SparkSession) -> None:
     rows = make_marts(session, live_tables(session), NOW)
-    assert {"rebalances", "offset_resets", "commit_rates"}.isdisjoint(rows)
+    assert rows["rebalances"] == rows["offset_resets"] == rows["commit_rates"] == []
     summary = {row.group_id: row for row in rows["group_summary"]}
     assert set(summary) == {"left", HOSTILE}
     assert (summary["left"].state, summary["left"].members) == ("Empty", 0)
@@ -116,8 +113,7 @@ def test_a_snapshot_without_offsets_is_not_filled_from_an_older_one(session: Spa
         "groups": frame(session, "groups", groups),
         "offsets": frame(session, "offsets", offsets),
     }
-    known = with_marts(session, tables, NOW, "groups_now", "members_now")
-    found = {name: alone(name, known) for name in ("lag", *MAKE_LAG)}
+    found = make_marts(session, tables, NOW)
     assert found["lag"] == found["topic_subscribers"] == []
     group = only(found["group_summary"])
     assert (group.partitions, group.total_lag) == (None, None)
@@ -146,7 +142,6 @@ def test_the_log_alone_gives_what_it_knows(session: SparkSession) -> None:
         ),
     }
     rows = make_marts(session, tables, NOW)
-    assert set(rows) == set(MARTS)
     summary = only(rows["group_summary"])
     assert (summary.group_id, summary.state, summary.members) == (HOSTILE, "Stable", 1)
     assert (summary.total_lag, summary.max_lag_seconds, summary.coordinator) == (None, None, None)
@@ -179,9 +174,11 @@ def test_ends_of_snapshots_count_where_they_were_not_sampled(session: SparkSessi
         seen(102, 1, None),
     ]
     found = {}
-    for name, ends in (("both", frame(session, "end_offsets", sampled)), ("offsets alone", None)):
-        rows = end_offset_history(ends, frame(session, "offsets", offsets), session, None)
-        found[name] = sorted((row.partition, row.log_end) for row in rows.collect())
+    alone = {"offsets": frame(session, "offsets", offsets)}
+    both = alone | {"end_offsets": frame(session, "end_offsets", sampled)}
+    for name, given in (("both", both), ("offsets alone", alone)):
+        rows = end_offset_history(Inputs.of(session, given)).collect()
+        found[name] = sorted((row.partition, row.log_end) for row in rows)
     assert found == {
         "both": [(0, 10), (0, 20), (0, 31), (1, 5), (1, 6)],
         "offsets alone": [(0, 9), (0, 31), (0, 99), (1, 5), (1, 6)],
@@ -191,8 +188,37 @@ def test_ends_of_snapshots_count_where_they_were_not_sampled(session: SparkSessi
 def test_a_live_dataset_needs_no_snapshot_columns(session: SparkSession) -> None:
     tables = live_tables(session)
     groups = tables["groups"].where("snapshot_id = '0'").drop("snapshot_id", "taken_at")
-    found = MARTS["group_summary"].make(groups=groups).select("group_id", "state").collect()
+    found = make_mart("groups_now", {"groups": groups}).select("group_id", "state").collect()
     assert {row.group_id for row in found} == {"left", HOSTILE}
+
+
+def test_a_mart_is_made_from_datasets_with_the_marts_that_it_needs(session: SparkSession) -> None:
+    """What was made before gives the same rows, and is not made again."""
+    tables = live_tables(session)
+    found = make_mart("topic_subscribers", tables, as_of=NOW).collect()
+    assert {row.group_id: row.subscribed_members for row in found} == {HOSTILE: 3, "left": 0}
+    known = with_marts(session, tables, NOW, "lag", "groups_now", "members_now")
+    assert make_mart("topic_subscribers", known, as_of=NOW).collect() == found
+    nobody = known | {"members_now": known["members_now"].where("false")}
+    rows = make_mart("topic_subscribers", nobody, as_of=NOW).collect()
+    assert {row.subscribed_members for row in rows} == {0}
+
+
+@pytest.mark.parametrize(
+    ("mart", "tables", "settings", "message"),
+    [
+        ("laag", ["commits"], {}, "there is no mart 'laag'; did you mean 'lag'?"),
+        ("lag", ["comits"], {}, "there is no table 'comits'; did you mean 'commits'?"),
+        ("lag", ["commits"], {"every": 1}, "there is no setting of lag 'every'; there are none"),
+        ("lag", [], {}, "mart 'lag' needs at least one dataset, and none was given"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_with_the_reason(
+    session: SparkSession, mart: str, tables: list[str], settings: dict[str, Any], message: str
+) -> None:
+    frames = {name: frame(session, "commits", []) for name in tables}
+    with pytest.raises(InvalidArgument, match=re.escape(message)):
+        make_mart(mart, frames, **settings)
 
 
 def test_the_documentation_has_every_column() -> None:

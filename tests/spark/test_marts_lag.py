@@ -7,17 +7,33 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from coterie.errors import InvalidArgument
-from coterie.spark.marts import commit_rates, lag, lag_history, offset_resets
-from tests.spark.marts_kit import NOW, commit, frame, generation, member, only, quick
+from coterie.spark.marts import make_mart
+from tests.spark.marts_kit import NOW, commit, frame, generation, mart, member, only, quick
 
 
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> Iterator[SparkSession]:
     with quick(spark) as quick_session:
         yield quick_session
+
+
+def lag(
+    commits: DataFrame, ends: DataFrame | None = None, as_of: datetime | None = None
+) -> DataFrame:
+    tables = {"commits": commits} if ends is None else {"commits": commits, "end_offsets": ends}
+    return make_mart("lag", tables, as_of=as_of)
+
+
+def curves(session: SparkSession, commits: DataFrame, ends: DataFrame) -> DataFrame:
+    tables = {
+        "commits": commits,
+        "end_offsets": ends,
+        "stale_groups": mart(session, "stale_groups"),
+    }
+    return make_mart("lag_history", tables)
 
 
 def sample(ago: float, end: int, *, start: int = 0, topic: str = "t") -> dict[str, Any]:
@@ -53,7 +69,7 @@ def judged(session: SparkSession) -> dict[str, Row]:
         commit(12, 3, 5, group="before history", topic="young"),
     ]
     ends = [*SAMPLES, sample(100, 10, topic="young"), sample(0, 20, topic="young")]
-    found = lag(frame(session, "commits", commits), end_offsets=frame(session, "end_offsets", ends))
+    found = lag(frame(session, "commits", commits), frame(session, "end_offsets", ends))
     return {row.group_id: row for row in found.collect()}
 
 
@@ -92,10 +108,10 @@ def test_the_past_can_be_looked_at(session: SparkSession) -> None:
         session, "commits", [commit(0, 0, 1_700), commit(1, 90, 1_300), commit(2, 300, 5)]
     )
     ends = frame(session, "end_offsets", SAMPLES)
-    row = only(lag(commits, end_offsets=ends, as_of=NOW - timedelta(seconds=900)).collect())
+    row = only(lag(commits, ends, NOW - timedelta(seconds=900)).collect())
     assert (row.committed_offset, row.lag, row.lag_seconds) == (90, 10, 360.0)
     with pytest.raises(InvalidArgument, match="time zone"):
-        lag(commits, as_of=datetime(2026, 3, 3))  # noqa: DTZ001
+        lag(commits, None, datetime(2026, 3, 3))  # noqa: DTZ001
 
 
 DAY = 86_400
@@ -109,7 +125,7 @@ def test_samples_of_a_topic_that_was_made_anew_are_not_mixed(
 ) -> None:
     commits = frame(session, "commits", [commit(0, 30, 5), commit(1, 0, 5, group="at its start")])
     ends = frame(session, "end_offsets", TWO_LIVES[::order])
-    rows = {row.group_id: row for row in lag(commits, end_offsets=ends).collect()}
+    rows = {row.group_id: row for row in lag(commits, ends).collect()}
     row = rows["g"]
     assert (row.lag, row.lag_seconds, row.at_least) == (20, 0.4 * DAY, False)
     row = rows["at its start"]
@@ -119,7 +135,7 @@ def test_samples_of_a_topic_that_was_made_anew_are_not_mixed(
 def test_curves_know_each_life_of_a_topic(session: SparkSession) -> None:
     commits = frame(session, "commits", [commit(0, 505, 2.5 * DAY), commit(1, 30, 0.5 * DAY)])
     ends = frame(session, "end_offsets", TWO_LIVES)
-    found = lag_history(commits, end_offsets=ends).orderBy("time").collect()
+    found = curves(session, commits, ends).orderBy("time").collect()
     assert [(row.lag, row.max_lag_seconds) for row in found] == [
         (495, 0.5 * DAY),
         (0, 0.0),
@@ -130,7 +146,7 @@ def test_curves_know_each_life_of_a_topic(session: SparkSession) -> None:
 def test_of_two_samples_of_one_moment_the_higher_end_counts(session: SparkSession) -> None:
     commits = frame(session, "commits", [commit(0, 5, 60)])
     for ends in ([sample(90, 0), sample(0, 10), sample(0, 12)], [sample(0, 12), sample(0, 10)]):
-        row = only(lag(commits, end_offsets=frame(session, "end_offsets", ends)).collect())
+        row = only(lag(commits, frame(session, "end_offsets", ends)).collect())
         assert (row.log_end, row.lag) == (12, 7)
 
 
@@ -138,7 +154,7 @@ def test_curves_are_of_the_moment_of_their_samples(session: SparkSession) -> Non
     """Written half a minute before the sample, and the period ends fourteen minutes after it."""
     commits = frame(session, "commits", [commit(0, 5, 880)])
     ends = frame(session, "end_offsets", [sample(900, 0), sample(840, 10)])
-    row = only(lag_history(commits, end_offsets=ends).where("lag > 0").collect())
+    row = only(curves(session, commits, ends).where("lag > 0").collect())
     assert (row.lag, row.max_lag_seconds) == (5, 30.0)
     assert row.time.replace(tzinfo=NOW.tzinfo) == NOW
 
@@ -156,7 +172,11 @@ def test_a_snapshot_counts_if_it_is_newer_than_the_log(session: SparkSession) ->
         {**taken, "group_id": "moved on", "committed_offset": 10, "log_start": 0, "log_end": 50},
     ]
     commits = [commit(0, 30, 200), commit(1, 49, 20, group="moved on")]
-    found = lag(frame(session, "commits", commits), offsets=frame(session, "offsets", offsets))
+    tables = {
+        "commits": frame(session, "commits", commits),
+        "offsets": frame(session, "offsets", offsets),
+    }
+    found = make_mart("lag", tables)
     rows = {row.group_id: (row.committed_offset, row.lag, row.source) for row in found.collect()}
     assert rows == {
         "g": (40, 10, "snapshot"),
@@ -194,9 +214,11 @@ def test_who_set_offsets_back(session: SparkSession) -> None:
         commit(66, 7, 20, group="nobody", topic_partition=3),
         commit(67, 6, 20, group="nobody", topic_partition=3),
     ]
-    found = offset_resets(
-        frame(session, "commits", commits), group_events=frame(session, "group_events", events)
-    )
+    tables = {
+        "commits": frame(session, "commits", commits),
+        "group_events": frame(session, "group_events", events),
+    }
+    found = make_mart("offset_resets", tables)
     rows = {
         row.log_offset: (row.group_id, row.from_offset, row.to_offset, row.by, row.client_id)
         for row in found.collect()
@@ -211,7 +233,8 @@ def test_who_set_offsets_back(session: SparkSession) -> None:
 
 def test_rates_of_commits_and_of_reading(session: SparkSession) -> None:
     commits = [commit(0, 10, 7_000), commit(1, 20, 6_900), commit(2, 200, 3_000), commit(3, 50, 60)]
-    found = frame(session, "commits", commits).transform(commit_rates).orderBy("period_start")
+    tables = {"commits": frame(session, "commits", commits)}
+    found = make_mart("commit_rates", tables).orderBy("period_start")
     assert [(row.commits, row.records, row.partitions) for row in found.collect()] == [
         (2, None, 1),
         (2, 30, 1),

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from coterie.client import AdminClient, TopicPartition
 from coterie.plans.execution import Execution, Outcome
 from coterie.plans.model import Plan, PlannedOffset, load_plan
-from coterie.spark.marts import delete_plan, lag, stale_groups
+from coterie.spark.marts import delete_plan, make_mart
 from coterie.testing import EmbeddedCluster
 from tests.spark.marts_kit import commit, frame, generation, quick
 
@@ -37,9 +37,10 @@ def planned(session: SparkSession, cluster: EmbeddedCluster) -> Plan:
     read = session.read.format("coterie").option("bootstrap.servers", cluster.bootstrap_servers)
     # Once for all that is made from them.
     commits, events = (read.load(name).cache() for name in ("commits", "group_events"))
-    behind = lag(commits)
-    stale = stale_groups(commits, group_events=events, lag=behind, idle_for=timedelta(0))
-    plan = delete_plan(stale, behind)
+    tables = {"commits": commits, "group_events": events}
+    tables["lag"] = make_mart("lag", tables)
+    stale = make_mart("stale_groups", tables, idle_for=timedelta(0))
+    plan = delete_plan(stale, tables["lag"])
     commits.unpersist()
     events.unpersist()
     return plan
@@ -102,14 +103,10 @@ def test_a_plan_has_what_each_group_keeps(session: SparkSession) -> None:
         generation(2, 3, **share, record="ShareGroupMetadata"),
         generation(3, 3, **share, **went),
     ]
-    known = lag(commits)
-    stale = stale_groups(
-        commits,
-        group_events=frame(session, "group_events", events),
-        lag=known,
-        idle_for=timedelta(minutes=1),
-    )
-    found = {each.group: each.offsets for each in delete_plan(stale, known).groups}
+    tables = {"commits": commits, "group_events": frame(session, "group_events", events)}
+    tables["lag"] = make_mart("lag", tables)
+    stale = make_mart("stale_groups", tables, idle_for=timedelta(minutes=1))
+    found = {each.group: each.offsets for each in delete_plan(stale, tables["lag"]).groups}
     assert found == {
         "keeps": (PlannedOffset("another", 0, 7), PlannedOffset("t", 1, 5)),
         # Nothing is committed: whatever is later is new.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from coterie.spark.marts import rebalances
+from coterie.spark.marts import make_mart
 from tests.spark.marts_kit import NOW, frame, generation, member, only, quick
 
 
@@ -114,7 +114,9 @@ CLASSIC += [
 @pytest.fixture(scope="module")
 def classic(session: SparkSession) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {}
-    found = rebalances(frame(session, "group_events", CLASSIC)).collect()
+    found = make_mart(
+        "rebalances", {"group_events": frame(session, "group_events", CLASSIC)}
+    ).collect()
     for row in sorted(found, key=lambda row: row.log_offset):
         rows.setdefault(row.group_id, []).append(row)
     return rows

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from coterie.spark.marts import MARTS, group_summary
+from coterie.spark.marts import make_mart
 from coterie.spark.pipeline.gaps import table_of_gaps
 from coterie.spark.pipeline.report.figures import FIGURES
 from coterie.spark.pipeline.store import TableStore
-from tests.spark.marts_kit import NOW, frame, only, quick
+from tests.spark.marts_kit import NOW, frame, mart, only, quick
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +31,6 @@ def asked(session: SparkSession, figure: str, tables: dict[str, DataFrame]) -> l
     for name in tables:
         session.catalog.dropTempView(name)
     return rows
-
-
-def mart(session: SparkSession, name: str, rows: list[dict[str, Any]]) -> DataFrame:
-    """Some rows of a mart; what they leave out is null."""
-    columns = MARTS[name].schema
-    return session.createDataFrame(
-        [[row.get(each) for each in columns.names] for row in rows], columns
-    )
 
 
 def built(session: SparkSession) -> dict[str, DataFrame]:
@@ -128,12 +120,13 @@ def test_rebalances_of_24_hours_are_the_same_everywhere(session: SparkSession) -
     ]
     mart_rows = mart(session, "rebalances", rows)
     groups = [{"group_id": name, "taken_at": NOW, "type": "classic"} for name in ("a", "b")]
-    summary = group_summary(
-        commits=frame(session, "commits", []),
-        groups=frame(session, "groups", groups),
-        rebalances=mart_rows,
-        as_of=NOW,
-    )
+    given = {
+        "commits": frame(session, "commits", []),
+        "groups": frame(session, "groups", groups),
+        "rebalances": mart_rows,
+        "health": mart(session, "health"),
+    }
+    summary = make_mart("group_summary", given, as_of=NOW)
     expected = {"a": 4, "b": 1}
     assert {row.group_id: row.rebalances_24h for row in summary.collect()} == expected
     tables = {

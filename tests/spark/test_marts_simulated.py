@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from coterie.plans.model import load_plan
 from coterie.simulation import simulate
-from coterie.spark.marts import delete_plan, stale_groups
+from coterie.spark.marts import delete_plan, make_mart
 from coterie.spark.marts.burrow import STATUSES, Burrow
 from tests.spark.burrow_rules import Seen, judged
 from tests.spark.marts_kit import make_marts, quick, read_fleet, stamp, truth
@@ -167,12 +167,8 @@ def test_stale_groups_are_ready_to_be_deleted(fleet: Fleet, tmp_path: Path) -> N
 
 
 def test_without_a_threshold_all_groups_without_members_are_idle(fleet: Fleet) -> None:
-    found = stale_groups(
-        fleet.tables["commits"],
-        group_events=fleet.tables["group_events"],
-        as_of=END,
-        idle_for=timedelta(0),
-    ).collect()
+    tables = {name: fleet.tables[name] for name in ("commits", "group_events", "lag", "groups_now")}
+    found = make_mart("stale_groups", tables, as_of=END, idle_for=timedelta(0)).collect()
     expected = {line["group"] for line in fleet.truth("stale_groups")}
     assert {row.group_id for row in found} == expected
 

@@ -22,12 +22,12 @@ from pyspark.sql import SparkSession
 from coterie.cli.pipeline import command
 from coterie.console.rendering import plain
 from coterie.plans.model import load_plan
-from coterie.spark.marts import MARTS
 from coterie.spark.pipeline.frames import read_table
 from coterie.spark.pipeline.query import run_query
 from coterie.spark.pipeline.report.figures import FIGURES
 from coterie.spark.pipeline.store import TableStore
 from coterie.spark.pipeline.tables import RAW
+from coterie.vocabulary.marts import MARTS
 from tests.spark.engines import environment
 from tests.spark.pipeline_kit import Made, pipeline
 

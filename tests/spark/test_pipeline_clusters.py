@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from coterie.client import AdminClient, TopicPartition
 from coterie.error_codes import ErrorCode
 from coterie.errors import CoterieError
-from coterie.spark.marts import groups_now
-from coterie.spark.pipeline.build import inputs
+from coterie.spark.marts import make_mart
+from coterie.spark.pipeline.build import inputs_of
 from coterie.spark.pipeline.frames import read_table
 from coterie.spark.pipeline.gaps import known_gaps
 from coterie.spark.pipeline.ingest import ingest
@@ -115,8 +115,8 @@ def test_where_no_group_is_left_none_is_shown(spark: SparkSession, tmp_path: Pat
             admin.delete_groups(["last"]).unwrap()
         snapshot(store, settings)
         with store.write() as transaction:
-            found = inputs(spark, transaction, ("groups", "offsets", "end_offsets"))
-        counts = {name: each.count() for name, each in found.items() if each is not None}
+            found = inputs_of(spark, transaction, ("groups", "offsets", "end_offsets"))
+        counts = {name: frame.count() for name, frame in found.tables.items()}
         assert counts == {"groups": 0, "offsets": 0, "end_offsets": 2}
 
 
@@ -178,8 +178,7 @@ def test_a_dead_broker_is_named_and_the_rest_is_kept(spark: SparkSession, tmp_pa
         assert ingest(spark, store, ClusterOrigin(where)).failures == {}
         # The log has those of whom the broker did not tell.
         names = ("commits", "group_events", "groups", "errors")
-        commits, events, groups, errors = (read_table(spark, store, name) for name in names)
-        now = groups_now(events, commits=commits, groups=groups, errors=errors)
+        now = make_mart("groups_now", {name: read_table(spark, store, name) for name in names})
         told = {row["group_id"] for row in rows_of(store, "groups")}
         found = {row.group_id for row in now.collect()}
         assert told < found == {f"idle-{number}" for number in range(4)}

@@ -19,7 +19,7 @@ from coterie.errors import CoterieError
 from coterie.protocol.records import RecordBatch
 from coterie.protocol.records.batch import TRANSACTIONAL_FLAG_MASK
 from coterie.protocol.records.control import ControlRecordType, control_batch
-from coterie.spark.pipeline.build import inputs
+from coterie.spark.pipeline.build import inputs_of
 from coterie.spark.pipeline.compaction import compact
 from coterie.spark.pipeline.end_offsets import import_end_offsets
 from coterie.spark.pipeline.frames import read_table
@@ -327,9 +327,8 @@ def test_what_is_missing_is_known_until_it_is_read(
         (2, "failed", 2, row["timestamp"], f"{_NEXT_TIME}: leader not available"),
     ]
     with store.write() as transaction:
-        found = inputs(spark, transaction, ("commits", "gaps"))["gaps"]
-        assert found is not None
-        assert found.count() == 2
+        found = inputs_of(spark, transaction, ("commits", "gaps"))
+        assert found["gaps"].count() == 2
     version = store.catalog.version
     assert len(ingest(spark, store, part).gaps) == 1
     assert ingest(spark, store, part).gaps == tuple(known_gaps(store))

@@ -12,13 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from coterie.simulation import simulate
 from coterie.simulation.simulator import START_MS
+from coterie.spark.marts import make_mart
 from coterie.spark.pipeline.compaction import compact
 from coterie.spark.pipeline.end_offsets import import_end_offsets
 from coterie.spark.pipeline.frames import read_table
 from coterie.spark.pipeline.ingest import ingest
 from coterie.spark.pipeline.origin import SegmentOrigin
 from coterie.spark.pipeline.store import TableStore
-from tests.spark.marts_kit import alone, quick, with_marts
+from tests.spark.marts_kit import quick, with_marts
 
 #: Midnight, in the middle of what is simulated.
 CUT = datetime.fromtimestamp(START_MS / 1000, UTC) + timedelta(days=1)
@@ -62,12 +63,12 @@ def tables(
     """Of both: raw tables, and marts that several others are made from."""
     raw = ("commits", "group_events", "end_offsets")
     given = ({name: read_table(session, store, name) for name in raw} for store in stores)
-    return [with_marts(session, each, None, "groups_now", "members_now", "lag") for each in given]
+    return [with_marts(session, each, None, "lag", "groups_now", "members_now") for each in given]
 
 
 def made(tables: dict[str, DataFrame], mart: str) -> Rows:
     """The rows of a mart, in order."""
-    rows = tables[mart].collect() if mart in tables else alone(mart, tables)
+    rows = tables[mart].collect() if mart in tables else make_mart(mart, tables).collect()
     return sorted((row.asDict(recursive=True) for row in rows), key=str)
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "dataset",
     "pruned",
     "schema",
+    "stored_schema",
 ]
 
 #: Written beside stored tables; grows when a column changes its name, type or meaning.
@@ -315,6 +316,14 @@ def dataset(name: str) -> Dataset:
 def schema(name: str) -> pa.Schema:
     """The Arrow schema of a dataset."""
     return dataset(name).schema
+
+
+def stored_schema(name: str) -> pa.Schema:
+    """The Arrow schema of a dataset in a table of many snapshots: with the id and the time of each."""
+    columns = schema(name)
+    if dataset(name).kind == "log" or "taken_at" in columns.names:
+        return columns
+    return pa.schema([("snapshot_id", _STR), ("taken_at", TIMESTAMP), *columns])
 
 
 def pruned(name: str, columns: Iterable[str] | None) -> pa.Schema:

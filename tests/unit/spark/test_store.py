@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 
 from coterie.errors import CoterieError
-from coterie.spark.marts import MARTS
 from coterie.spark.pipeline import catalog
 from coterie.spark.pipeline import store as store_module
 from coterie.spark.pipeline.catalog import load_catalog
-from coterie.spark.pipeline.reading import BESIDE
-from coterie.spark.pipeline.store import OWN_DIRECTORIES, TableStore, new_run_id
-from coterie.spark.pipeline.tables import RAW, raw_table
+from coterie.spark.pipeline.store import TableStore, new_run_id
+from coterie.spark.pipeline.tables import raw_table
 from coterie.spark.pipeline.versions import check_version
 from tests.unit.spark.tables import append, rows_of
 
@@ -252,10 +250,6 @@ def test_a_directory_that_cannot_be_listed_is_no_trouble(
     monkeypatch.setattr(Path, "iterdir", refused)
     append(TableStore(tmp_path), day=0, rows=1)
     assert len(rows_of(TableStore(tmp_path))) == 1
-
-
-def test_the_store_knows_every_directory_that_runs_write_to() -> None:
-    assert {*RAW, *MARTS, BESIDE} == OWN_DIRECTORIES
 
 
 def test_a_newer_store_is_refused(tmp_path: Path) -> None:

@@ -1,143 +1,123 @@
-"""Marts: tables that answer questions, each made by a function from DataFrames to a DataFrame.
+"""Marts: tables that answer questions about groups, each made by a function from DataFrames to a DataFrame.
 
-    commits.transform(commit_rates)
-    lag(commits, end_offsets=end_offsets)
+    make_mart("lag", {"commits": commits, "end_offsets": end_offsets})
 
-`MARTS` has them all, in an order in which each comes after those that it is made from:
-
-    for mart in MARTS.values():
-        tables[mart.name] = mart.make(**{name: tables.get(name) for name in mart.needs}, as_of=None)
+`coterie.vocabulary.marts.MARTS` declares their columns and what each is made from.
 """
 
 from __future__ import annotations
 
-from coterie.spark.marts.commit_rates import COMMIT_RATES, commit_rates
-from coterie.spark.marts.group_summary import GROUP_SUMMARY, group_summary
-from coterie.spark.marts.groups_now import GROUPS_NOW, groups_now
-from coterie.spark.marts.health import HEALTH, health
-from coterie.spark.marts.lag import LAG, lag
-from coterie.spark.marts.lag_history import LAG_HISTORY, lag_history
-from coterie.spark.marts.members_now import MEMBERS_NOW, members_now
-from coterie.spark.marts.offset_resets import OFFSET_RESETS, offset_resets
-from coterie.spark.marts.rebalances import REBALANCES, rebalances
-from coterie.spark.marts.schemas import Mart
-from coterie.spark.marts.stale import STALE_GROUPS, delete_plan, stale_groups
-from coterie.spark.marts.topic_subscribers import TOPIC_SUBSCRIBERS, topic_subscribers
+import difflib
+import inspect
+from collections.abc import Callable, Container, Iterable, Mapping
+from datetime import datetime
+from graphlib import TopologicalSorter
+from types import MappingProxyType
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+
+from coterie.datasets.schemas import DATASETS
+from coterie.errors import InvalidArgument
+from coterie.spark.marts.burrow import Burrow
+from coterie.spark.marts.commit_rates import commit_rates
+from coterie.spark.marts.group_summary import group_summary
+from coterie.spark.marts.groups_now import groups_now
+from coterie.spark.marts.health import HealthRules, health
+from coterie.spark.marts.inputs import Inputs, schema_of
+from coterie.spark.marts.lag import lag
+from coterie.spark.marts.lag_history import lag_history
+from coterie.spark.marts.members_now import members_now
+from coterie.spark.marts.offset_resets import offset_resets
+from coterie.spark.marts.rebalances import rebalances
+from coterie.spark.marts.stale import delete_plan, stale_groups
+from coterie.spark.marts.topic_subscribers import topic_subscribers
+from coterie.vocabulary.marts import MARTS
+from coterie.vocabulary.tables import GAPS
 
 __all__ = [
-    "MARTS",
-    "Mart",
-    "commit_rates",
+    "Burrow",
+    "HealthRules",
+    "Inputs",
     "delete_plan",
-    "group_summary",
-    "groups_now",
-    "health",
-    "lag",
-    "lag_history",
-    "members_now",
-    "offset_resets",
-    "rebalances",
-    "stale_groups",
-    "topic_subscribers",
+    "dependencies",
+    "make",
+    "make_mart",
+    "schema_of",
 ]
 
-MARTS: dict[str, Mart] = {
-    mart.name: mart
-    for mart in (
-        Mart(
-            "lag",
-            "How far each group is behind in each partition, in offsets and in time.",
-            LAG,
-            ("commits", "end_offsets", "offsets", "groups"),
+#: The function that makes each mart from its inputs.
+_MAKERS: Final[Mapping[str, Callable[..., DataFrame]]] = MappingProxyType(
+    {
+        maker.__name__: maker
+        for maker in (
             lag,
-        ),
-        Mart(
-            "groups_now",
-            "Every group that there is, and its state.",
-            GROUPS_NOW,
-            ("group_events", "groups", "errors", "lag"),
             groups_now,
-        ),
-        Mart(
-            "members_now",
-            "Who is in which group, what they subscribe to and what they have.",
-            MEMBERS_NOW,
-            ("group_events", "commits", "groups", "members", "assignments", "errors"),
             members_now,
-        ),
-        Mart(
-            "rebalances",
-            "Every rebalance, with who came and went, what moved, and why.",
-            REBALANCES,
-            ("group_events",),
             rebalances,
-        ),
-        Mart(
-            "offset_resets",
-            "Committed offsets that moved backwards, and who moved them.",
-            OFFSET_RESETS,
-            ("commits", "group_events"),
             offset_resets,
-        ),
-        Mart(
-            "commit_rates",
-            "How often groups commit, and how much they read, per topic and hour.",
-            COMMIT_RATES,
-            ("commits",),
             commit_rates,
-        ),
-        Mart(
-            "stale_groups",
-            "Groups without members that nobody has used for long.",
-            STALE_GROUPS,
-            ("commits", "group_events", "lag", "gaps", "groups_now"),
             stale_groups,
-        ),
-        Mart(
-            "lag_history",
-            "Curves of lag over time, of the groups that are furthest behind.",
-            LAG_HISTORY,
-            ("commits", "end_offsets", "offsets", "lag", "stale_groups"),
             lag_history,
-        ),
-        Mart(
-            "health",
-            "Findings about groups, each with its evidence and what to do next.",
-            HEALTH,
-            (
-                "commits",
-                "end_offsets",
-                "offsets",
-                "lag",
-                "rebalances",
-                "gaps",
-                "groups_now",
-                "members_now",
-            ),
             health,
-        ),
-        Mart(
-            "topic_subscribers",
-            "Which groups have to do with which topics, to be read both ways.",
-            TOPIC_SUBSCRIBERS,
-            ("group_events", "lag", "groups_now", "members_now"),
             topic_subscribers,
-        ),
-        Mart(
-            "group_summary",
-            "One row per group with the figures people ask for first.",
-            GROUP_SUMMARY,
-            (
-                "lag",
-                "commits",
-                "group_events",
-                "groups_now",
-                "rebalances",
-                "offset_resets",
-                "commit_rates",
-                "health",
-            ),
             group_summary,
-        ),
-    )
-}
+        )
+    }
+)
+
+
+def make_mart(
+    name: str,
+    tables: Mapping[str, DataFrame],
+    *,
+    as_of: datetime | None = None,
+    **settings: Any,
+) -> DataFrame:
+    """Make one mart from datasets, and first the marts that it is made from.
+
+    `tables` has datasets by name, `gaps`, and marts that are made already: these are not made again. `as_of`
+    is the moment that the mart describes, the newest time in the datasets by default. `settings` are those
+    of the mart, such as `idle_for` of `stale_groups`.
+    """
+    _check(name, tables, settings)
+    made = dict(tables)
+    inputs = Inputs.of(next(iter(made.values())).sparkSession, made, as_of)
+    for each in dependencies([name], made).static_order():
+        inputs = inputs.plus(each, make(each, inputs, **(settings if each == name else {})))
+    return inputs[name]
+
+
+def make(name: str, inputs: Inputs, **settings: Any) -> DataFrame:
+    """Make one mart from what it needs, which must be among the inputs."""
+    return _MAKERS[name](inputs.only(MARTS[name].needs), **settings)
+
+
+def dependencies(names: Iterable[str] = MARTS, made: Container[str] = ()) -> TopologicalSorter[str]:
+    """Some marts, and the marts that they are made from, in the order of their dependencies."""
+    graph: dict[str, list[str]] = {}
+    wanted = list(names)
+    while wanted:
+        name = wanted.pop()
+        graph[name] = [each for each in MARTS[name].needs if each in MARTS and each not in made]
+        wanted += [each for each in graph[name] if each not in graph]
+    return TopologicalSorter(graph)
+
+
+def _check(name: str, tables: Mapping[str, DataFrame], settings: Mapping[str, Any]) -> None:
+    _must_be_one_of([name], MARTS, "mart")
+    _must_be_one_of(tables, [*DATASETS, GAPS.name, *MARTS], "table")
+    _, *own = inspect.signature(_MAKERS[name]).parameters
+    _must_be_one_of(settings, own, f"setting of {name}")
+    if not tables:
+        raise InvalidArgument(f"mart {name!r} needs at least one dataset, and none was given")
+
+
+def _must_be_one_of(names: Iterable[str], known: Iterable[str], what: str) -> None:
+    there = list(known)
+    for name in names:
+        if name not in there:
+            near = difflib.get_close_matches(name, there, n=1)
+            choice = f"there are {', '.join(there)}" if there else "there are none"
+            hint = f"did you mean {near[0]!r}?" if near else choice
+            raise InvalidArgument(f"there is no {what} {name!r}; {hint}")

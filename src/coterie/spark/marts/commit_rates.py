@@ -2,48 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from coterie.spark.marts.inputs import (
+    Inputs,
     at_least_zero,
     at_moment,
-    dataset_or_empty,
-    moment,
+    conform,
     seconds,
-    session_of,
     settled_commits,
 )
-from coterie.spark.marts.schemas import MartColumn, conform
 
-__all__ = ["COMMIT_RATES", "commit_rates"]
-
-COMMIT_RATES = (
-    MartColumn("group_id", "string", "The group."),
-    MartColumn("topic", "string", "The topic."),
-    MartColumn("period_start", "timestamp", "When the period began; an hour each by default."),
-    MartColumn("period_seconds", "double", "How long it is; of the running one, so far."),
-    MartColumn("commits", "bigint", "Offsets committed, of all partitions together."),
-    MartColumn("partitions", "bigint", "Partitions with a commit."),
-    MartColumn("commits_per_second", "double", "commits / period_seconds."),
-    MartColumn("records", "bigint", "Offsets advanced since the period before; 0 after a reset."),
-    MartColumn("records_per_second", "double", "records / period_seconds; null in the first one."),
-    MartColumn("removals", "bigint", "Offsets removed: expired or deleted."),
-)
+__all__ = ["commit_rates"]
 
 
-def commit_rates(
-    commits: DataFrame | None = None,
-    *,
-    as_of: datetime | None = None,
-    every: timedelta = timedelta(hours=1),
-) -> DataFrame:
+def commit_rates(inputs: Inputs, *, every: timedelta = timedelta(hours=1)) -> DataFrame:
     """Commits and progress per group, topic and period. Periods without commits have no row."""
-    session = session_of(commits)
     length = every.total_seconds()
-    log = settled_commits(dataset_or_empty("commits", commits, session, as_of))
+    log = settled_commits(inputs["commits"])
     bucket = (F.floor(F.unix_seconds("timestamp") / F.lit(length)) * F.lit(length)).cast("bigint")
     places = log.groupBy("group_id", "topic", "topic_partition", bucket.alias("bucket")).agg(
         F.count_if(~F.col("tombstone")).alias("commits"),
@@ -59,7 +38,7 @@ def commit_rates(
         F.count_if(F.col("commits") > 0).alias("partitions"),
         F.sum("records").alias("records"),
     )
-    timed = at_moment(found, moment(as_of, session, commits=commits))
+    timed = at_moment(found, inputs.now)
     timed = timed.withColumn("period_start", F.timestamp_seconds("bucket"))
     # A second at least: what the first moments of a period would be divided by says nothing yet.
     so_far = F.greatest(seconds(F.col("as_of"), F.col("period_start")), F.lit(1.0))
@@ -70,5 +49,5 @@ def commit_rates(
             (F.col("commits") / F.col("period_seconds")).alias("commits_per_second"),
             (F.col("records") / F.col("period_seconds")).alias("records_per_second"),
         ),
-        COMMIT_RATES,
+        "commit_rates",
     )

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from coterie.spark.marts.inputs import (
-    dataset_or_empty,
-    latest_snapshot,
-    session_of,
-    settled_commits,
-)
+from coterie.spark.marts.inputs import Inputs, latest_snapshot, settled_commits
 
 __all__ = ["committed_now", "with_last_commit"]
 
 
-def committed_now(
-    commits: DataFrame | None,
-    offsets: DataFrame | None,
-    as_of: datetime | None = None,
-    *,
-    groups: DataFrame | None = None,
-) -> DataFrame:
+def committed_now(inputs: Inputs) -> DataFrame:
     """One row per group and partition: `committed_offset`, `commit_time`, `source` and so on.
 
-    Offsets that were removed are not there. `commit_time` is null if only a snapshot saw the offset: the
-    admin API does not tell it. `groups` tells which snapshot is the newest, also if it has no offset.
+    Removed offsets have no row. `commit_time` is null if only a snapshot saw the offset, because the admin
+    API does not return it. `groups` decides which snapshot is the newest, also if that has no offsets.
     """
-    session = session_of(commits, offsets)
-    log = _by_log(dataset_or_empty("commits", commits, session, as_of))
-    if offsets is None:
+    log = _by_log(inputs["commits"])
+    if "offsets" not in inputs:
         return log.where(~F.col("tombstone")).drop("tombstone")
-    live = _by_snapshot(
-        dataset_or_empty("offsets", offsets, session, as_of),
-        None if groups is None else dataset_or_empty("groups", groups, session, as_of),
-    )
+    live = _by_snapshot(inputs["offsets"], inputs.get("groups", None))
     keys = ["group_id", "topic", "partition"]
     both = log.join(live, keys, "full_outer")
     newer = F.col("live_at").isNull() | (F.col("seen_at") > F.col("live_at"))
@@ -57,13 +40,9 @@ def committed_now(
     return found.where(~gone).drop("tombstone")
 
 
-def with_last_commit(
-    groups: DataFrame, commits: DataFrame | None, as_of: datetime | None
-) -> DataFrame:
-    """Groups with `last_commit` of the offsets they keep: also for topics that are gone since, if known."""
-    if commits is None:
-        return groups
-    log = settled_commits(dataset_or_empty("commits", commits, groups.sparkSession, as_of))
+def with_last_commit(groups: DataFrame, commits: DataFrame) -> DataFrame:
+    """Groups with `last_commit`, also if that was for a topic that has been deleted since."""
+    log = settled_commits(commits)
     last = (
         log.where(~F.col("tombstone"))
         .groupBy("group_id")

@@ -6,55 +6,22 @@ written since then is newer. Without a snapshot the log decides, as a coordinato
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from coterie.spark.marts.committed import committed_now
 from coterie.spark.marts.group_records import about_members, latest, latest_of_groups
-from coterie.spark.marts.inputs import dataset_or_empty, latest_snapshot, session_of
-from coterie.spark.marts.schemas import MartColumn, conform
+from coterie.spark.marts.inputs import Inputs, conform, latest_snapshot
 
-__all__ = ["GROUPS_NOW", "groups_now", "newest_snapshot"]
-
-GROUPS_NOW = (
-    MartColumn("group_id", "string", "The group."),
-    MartColumn("type", "string", "`classic`, `consumer`, `share` or `streams`."),
-    MartColumn("state", "string", "State; from the log alone `Stable` or `Empty`."),
-    MartColumn("protocol_type", "string", "Kind of protocol; empty for a simple group."),
-    MartColumn("protocol", "string", "Assignor in use; null if not known."),
-    MartColumn("generation", "int", "Generation, or epoch of the group."),
-    MartColumn("leader_id", "string", "Member id of a classic group's leader."),
-    MartColumn("coordinator_id", "int", "Node id of the coordinator; null without a snapshot."),
-    MartColumn("coordinator", "string", "Its address, host:port; null without a snapshot."),
-    MartColumn("members", "int", "How many members it has."),
-    MartColumn("empty_since", "timestamp", "Since when it has none, if so and if known."),
-)
+__all__ = ["groups_now", "newest_snapshot"]
 
 
-def groups_now(
-    group_events: DataFrame | None = None,
-    *,
-    commits: DataFrame | None = None,
-    offsets: DataFrame | None = None,
-    groups: DataFrame | None = None,
-    errors: DataFrame | None = None,
-    lag: DataFrame | None = None,
-    as_of: datetime | None = None,
-) -> DataFrame:
-    """A row per group. Those that only have offsets are in `lag`, or else in `commits` and `offsets`."""
-    session = session_of(group_events, commits, offsets, groups, lag)
-    committed = lag
-    if committed is None:
-        log = dataset_or_empty("commits", commits, session)
-        committed = committed_now(log, offsets, as_of, groups=groups)
-    events = dataset_or_empty("group_events", group_events, session, as_of)
-    log = _with_simple_groups(_groups_by_log(events), committed)
-    if groups is None:
+def groups_now(inputs: Inputs) -> DataFrame:
+    """A row per group, also for groups that only have offsets, which are in `lag`."""
+    log = _with_simple_groups(_groups_by_log(inputs["group_events"]), inputs["lag"])
+    if "groups" not in inputs:
         nothing = {"coordinator_id": F.lit(None), "coordinator": F.lit(None)}
-        return conform(log.where(~F.col("gone")).withColumns(nothing), GROUPS_NOW)
-    snapshots = dataset_or_empty("groups", groups, session, as_of)
+        return conform(log.where(~F.col("gone")).withColumns(nothing), "groups_now")
+    snapshots = inputs["groups"]
     live = latest_snapshot(snapshots).select(
         "group_id",
         F.lit(True).alias("is_live"),
@@ -68,16 +35,13 @@ def groups_now(
         "coordinator_id",
         "coordinator",
     )
-    failures = None if errors is None else dataset_or_empty("errors", errors, session, as_of)
-    known = _since_snapshot(log, newest_snapshot(snapshots, failures))
-    return conform(_later(live.join(known, "group_id", "full_outer")), GROUPS_NOW)
+    known = _since_snapshot(log, newest_snapshot(snapshots, inputs["errors"]))
+    return conform(_later(live.join(known, "group_id", "full_outer")), "groups_now")
 
 
-def newest_snapshot(snapshots: DataFrame, errors: DataFrame | None) -> DataFrame:
+def newest_snapshot(snapshots: DataFrame, errors: DataFrame) -> DataFrame:
     """When the newest snapshot was taken, and whether it is `partial`: a broker did not answer."""
     newest = snapshots.agg(F.max("taken_at").alias("newest"))
-    if errors is None:
-        return newest.withColumn("partial", F.lit(False))
     failed = errors.where("scope = 'broker'").agg(F.max("taken_at").alias("failed_at"))
     partial = F.coalesce(F.col("failed_at") >= F.col("newest"), F.lit(False))
     return newest.crossJoin(failed).select("newest", partial.alias("partial"))

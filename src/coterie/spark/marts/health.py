@@ -6,47 +6,24 @@ find something. All of them look at the moment; what went on over time is in the
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from coterie.spark.marts.burrow import Burrow, partition_status, with_group_status
-from coterie.spark.marts.groups_now import groups_now as groups_now_mart
 from coterie.spark.marts.inputs import (
-    Moment,
+    Inputs,
     at_moment,
-    dataset_or_empty,
+    conform,
     end_offset_history,
-    moment,
-    session_of,
     with_known_until,
 )
-from coterie.spark.marts.lag import lag as lag_mart
-from coterie.spark.marts.members_now import members_now as members_now_mart
-from coterie.spark.marts.rebalances import rebalances as rebalances_mart
-from coterie.spark.marts.schemas import MartColumn, conform
 
-__all__ = ["HEALTH", "health"]
+__all__ = ["HealthRules", "health"]
 
-HEALTH = (
-    MartColumn("group_id", "string", "The group."),
-    MartColumn("topic", "string", "The topic; null if it is about the group."),
-    MartColumn("partition", "int", "The partition; null if it is about more than one."),
-    MartColumn("rule", "string", "Which rule found it; see below."),
-    MartColumn(
-        "status",
-        "string",
-        "Of Burrow: `OK`, `WARN`, `ERR` for a group, null if it cannot be judged, also `STOP`, `STALL`,"
-        " `REWIND` for a partition."
-        " Of other rules: `OK` for `info`, `WARN` for `warning`, `ERR` for `critical`.",
-    ),
-    MartColumn("severity", "string", "`ok`, `info`, `warning` or `critical`."),
-    MartColumn("evidence", "string", "The figures that it rests on."),
-    MartColumn("next_step", "string", "What to do."),
-    MartColumn("as_of", "timestamp", "The moment that this is about."),
-)
 _PLACE = ["topic", "partition"]
 #: A partition is hot if it has so many times the lag of its neighbours, and so much at least.
 _HOT_TIMES, _HOT_LAG, _HOT_PARTITIONS = 5, 1_000, 3
@@ -65,79 +42,42 @@ _NOT_JUDGED = (
 _NOT_READ = "see gaps for what keeps the rest from being read, and ingest again"
 
 
-def health(
-    commits: DataFrame | None = None,
-    *,
-    end_offsets: DataFrame | None = None,
-    offsets: DataFrame | None = None,
-    group_events: DataFrame | None = None,
-    groups: DataFrame | None = None,
-    members: DataFrame | None = None,
-    assignments: DataFrame | None = None,
-    errors: DataFrame | None = None,
-    lag: DataFrame | None = None,
-    rebalances: DataFrame | None = None,
-    gaps: DataFrame | None = None,
-    groups_now: DataFrame | None = None,
-    members_now: DataFrame | None = None,
-    as_of: datetime | None = None,
-    burrow: Burrow | None = None,
-    stuck_after: timedelta = timedelta(minutes=30),
-) -> DataFrame:
-    """What is wrong with which group. `stuck_after` should be some commit intervals long.
+@dataclass(frozen=True, slots=True)
+class HealthRules:
+    """Settings of the rules."""
 
-    Who is in a part of the log that could not be read to its end (`gaps`) may have committed since: of these
-    nobody says that they have stopped.
+    burrow: Burrow = field(default_factory=Burrow)
+    #: A group is stuck if its offset has not moved for so long; some commit intervals at least.
+    stuck_after: timedelta = timedelta(minutes=30)
+
+
+def health(inputs: Inputs, rules: HealthRules | None = None) -> DataFrame:
+    """Findings about groups.
+
+    Groups in a part of the log that could not be read to its end (`gaps`) may have committed since, so they
+    are not reported as stopped or stuck.
     """
-    session = session_of(
-        commits, end_offsets, offsets, group_events, groups, members, lag, groups_now, members_now
-    )
-    now = moment(
-        as_of,
-        session,
-        commits=commits,
-        end_offsets=end_offsets,
-        offsets=offsets,
-        groups=groups,
-        group_events=group_events,
-    )
-    if lag is None:
-        log = dataset_or_empty("commits", commits, session)
-        lag = lag_mart(log, end_offsets=end_offsets, offsets=offsets, groups=groups, as_of=as_of)
-    if groups_now is None:
-        groups_now = groups_now_mart(
-            group_events, groups=groups, errors=errors, lag=lag, as_of=as_of
-        )
-    if members_now is None:
-        log = dataset_or_empty("commits", commits, session)
-        members_now = members_now_mart(
-            group_events,
-            commits=log,
-            groups=groups,
-            members=members,
-            assignments=assignments,
-            errors=errors,
-            as_of=as_of,
-        )
-    history = end_offset_history(end_offsets, offsets, session, as_of)
-    found = [*_of_lag(lag, groups_now), *_of_members(members_now, history)]
-    if commits is not None:
-        settings = burrow or Burrow()
-        log = dataset_or_empty("commits", commits, session, as_of)
-        judged = partition_status(log, history, now, settings)
-        # Offsets that were removed, and groups that are gone, are not judged.
-        live = lag.select("group_id", *_PLACE)
-        judged = judged.join(live, ["group_id", *_PLACE], "left_semi").join(
-            groups_now.select("group_id", "members"), "group_id", "left"
-        )
-        if gaps is None:
-            judged = judged.withColumn("known_until", F.lit(None).cast("timestamp"))
-        else:
-            judged = with_known_until(judged, gaps, log)
-        found.append(_of_rings(judged, settings, stuck_after))
-    found += _of_rebalances(session, rebalances, group_events, now, as_of)
-    together = reduce(lambda one, other: one.unionByName(other), found)
-    return conform(at_moment(together, now), HEALTH)
+    rules = rules or HealthRules()
+    history = end_offset_history(inputs)
+    found = [
+        *_of_lag(inputs["lag"], inputs["groups_now"]),
+        *_of_members(inputs["members_now"], history),
+        _of_rebalances(at_moment(inputs["rebalances"].where("storm"), inputs.now)),
+    ]
+    if "commits" in inputs:
+        found.append(_of_rings(_judged(inputs, history, rules.burrow), rules))
+    together = reduce(DataFrame.unionByName, found)
+    return conform(at_moment(together, inputs.now), "health")
+
+
+def _judged(inputs: Inputs, history: DataFrame, settings: Burrow) -> DataFrame:
+    """Burrow's figures of each partition whose group exists and whose offset was not removed."""
+    partitions = partition_status(inputs["commits"], history, inputs.now, settings)
+    live = inputs["lag"].select("group_id", *_PLACE)
+    members = inputs["groups_now"].select("group_id", "members")
+    judged = partitions.join(live, ["group_id", *_PLACE], "left_semi")
+    judged = judged.join(members, "group_id", "left")
+    return with_known_until(judged, inputs["gaps"], inputs["commits"])
 
 
 def _finding(
@@ -177,20 +117,20 @@ def _found(frame: DataFrame, *findings: Column) -> DataFrame:
 # Burrow, and what can be seen in its rings
 
 
-def _of_rings(judged: DataFrame, settings: Burrow, stuck_after: timedelta) -> DataFrame:
+def _of_rings(judged: DataFrame, rules: HealthRules) -> DataFrame:
     """A verdict for each group, the partitions that it comes from, and those that are stuck."""
     still = ((F.col("now_ms") - F.col("since")) / 1000).cast("bigint")
     read = F.col("known_until").isNull()
     rows = judged.withColumns(
         {"still_seconds": F.when(read, still), "status": F.when(read, F.col("status"))}
     )
-    rows = with_group_status(rows, settings)
+    rows = with_group_status(rows, rules.burrow)
     bad = F.col("status") != "OK"
     return _found(
         rows,
         F.when(F.col("first_of_group"), _verdict()),
         F.when(bad, _judgement()),
-        _stuck(stuck_after),
+        _stuck(rules.stuck_after),
     )
 
 
@@ -417,19 +357,9 @@ def _unassigned(people: DataFrame, history: DataFrame) -> DataFrame:
     return _found(found, finding)
 
 
-def _of_rebalances(
-    session: SparkSession,
-    rebalances: DataFrame | None,
-    group_events: DataFrame | None,
-    now: Moment,
-    as_of: datetime | None,
-) -> list[DataFrame]:
-    if rebalances is None:
-        events = dataset_or_empty("group_events", group_events, session)
-        rebalances = rebalances_mart(events, as_of=as_of)
-    recent = at_moment(rebalances.where("storm"), now)
-    recent = recent.where(F.col("completed_at") >= F.col("as_of") - F.expr("interval 1 hour"))
-    storms = recent.groupBy("group_id").agg(
+def _of_rebalances(storms: DataFrame) -> DataFrame:
+    recent = storms.where(F.col("completed_at") >= F.col("as_of") - F.expr("interval 1 hour"))
+    counts = recent.groupBy("group_id").agg(
         F.count("*").alias("count"),
         F.max("in_ten_minutes").alias("most"),
         F.max_by("cause", "completed_at").alias("cause"),
@@ -446,4 +376,4 @@ def _of_rebalances(
         "look for a member that comes and goes: see rebalances for its client id and host",
         about="group",
     )
-    return [_found(storms, finding)]
+    return _found(counts, finding)

@@ -1,37 +1,43 @@
-"""What marts are made from: datasets that may be missing, snapshots of which the newest counts, the time.
+"""The tables that marts are made from, the moment that marts describe, and what many marts compute from both.
 
-Every input of a mart may be None: a cluster whose log nobody may read has snapshots only, a copied disk has
-the log only. A missing input is an empty one, and what it would have told is null.
+A cluster whose log cannot be read has snapshots only; a copied disk has the log only. A dataset that is
+missing has no rows, and the columns that would come from it are null.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
+from typing import TypeVar
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
-from coterie.datasets.schemas import TIMESTAMP, schema
+from coterie.datasets.schemas import stored_schema
 from coterie.errors import InvalidArgument
+from coterie.vocabulary.columns import Column as Described
+from coterie.vocabulary.marts import MARTS
+from coterie.vocabulary.tables import GAPS
 
 __all__ = [
+    "Inputs",
     "Moment",
     "at_least_zero",
     "at_moment",
-    "dataset_or_empty",
+    "conform",
     "end_offset_history",
     "latest_snapshot",
-    "moment",
+    "schema_of",
     "seconds",
-    "session_of",
     "settled_commits",
-    "until",
     "with_known_until",
 ]
 
-#: Which column says when a row was true.
+#: The column that says when a row was true. Datasets of snapshots have `taken_at` and `snapshot_id`.
 _TIMES = {
     "commits": "timestamp",
     "group_events": "timestamp",
@@ -42,46 +48,86 @@ _TIMES = {
     "offsets": "taken_at",
     "errors": "taken_at",
 }
-_SNAPSHOT_COLUMNS = (pa.field("snapshot_id", pa.string()), pa.field("taken_at", TIMESTAMP))
+_SNAPSHOTS = frozenset({"groups", "members", "assignments", "offsets", "errors"})
+_MICROSECOND = datetime.resolution
+T = TypeVar("T")
 #: A time that is known, or a frame of one row with the column `as_of`.
 Moment = Column | DataFrame
-_SNAPSHOTS = frozenset({"groups", "members", "assignments", "offsets", "errors"})
 
 
-def session_of(*frames: DataFrame | None) -> SparkSession:
-    """The session of whatever is there."""
-    for frame in frames:
-        if frame is not None:
-            return frame.sparkSession
-    raise InvalidArgument("a mart needs one of its inputs at least: none was given")
+@dataclass(frozen=True)
+class Inputs:
+    """Datasets, `gaps` and marts by name, and the moment that a mart made from them describes."""
+
+    spark: SparkSession
+    tables: Mapping[str, DataFrame]
+    #: Rows of datasets that are newer are left out; None keeps all rows.
+    as_of: datetime | None
+    #: `as_of`, or the newest time in the datasets.
+    now: Moment
+
+    @classmethod
+    def of(
+        cls, spark: SparkSession, tables: Mapping[str, DataFrame], as_of: datetime | None = None
+    ) -> Inputs:
+        known = {name: _with_snapshot_columns(name, frame) for name, frame in tables.items()}
+        now = _newest(known) if as_of is None else _literal(as_of)
+        return cls(spark, known, as_of, now)
+
+    def only(self, names: Iterable[str]) -> Inputs:
+        """These tables alone, of the same moment."""
+        found = {name: self.tables[name] for name in names if name in self.tables}
+        return Inputs(self.spark, found, self.as_of, self.now)
+
+    def plus(self, name: str, mart: DataFrame) -> Inputs:
+        """These tables and a mart that was made from them."""
+        return Inputs(self.spark, {**self.tables, name: mart}, self.as_of, self.now)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a dataset is there, with or without rows."""
+        return name in self.tables
+
+    def get(self, name: str, default: T) -> DataFrame | T:
+        """A mart, or the rows of a dataset up to the moment; the default if it is missing."""
+        if name not in self.tables:
+            return default
+        frame, time = self.tables[name], _TIMES.get(name)
+        if time is None or self.as_of is None:
+            return frame
+        return frame.where(F.col(time) <= _literal(self.as_of))
+
+    def __getitem__(self, name: str) -> DataFrame:
+        """The same, or no rows if a dataset is missing."""
+        if name in self.tables:
+            return self.get(name, self.tables[name])
+        if name in MARTS:
+            raise KeyError(name)
+        if name == GAPS.name:
+            columns = to_arrow_schema(schema_of(GAPS.columns), timezone="UTC")
+        else:
+            columns = stored_schema(name)
+        # From Arrow, because Spark then knows that the frame is empty and plans no work for it.
+        return self.spark.createDataFrame(columns.empty_table())
 
 
-def _empty(session: SparkSession, name: str) -> DataFrame:
-    """A dataset without rows. From Arrow, for of that Spark knows that it is empty, and plans no work."""
-    columns = schema(name)
-    if name in _SNAPSHOTS:
-        columns = pa.schema([*_SNAPSHOT_COLUMNS, *columns])
-    return session.createDataFrame(columns.empty_table())
+def _with_snapshot_columns(name: str, frame: DataFrame) -> DataFrame:
+    """A dataset that was just read from a cluster is a snapshot of now."""
+    if name not in _SNAPSHOTS or "taken_at" in frame.columns:
+        return frame
+    identity = F.lit(None).cast("string").alias("snapshot_id")
+    return frame.select(identity, F.current_timestamp().alias("taken_at"), "*")
 
 
-def dataset_or_empty(
-    name: str, frame: DataFrame | None, session: SparkSession, as_of: datetime | None = None
-) -> DataFrame:
-    """A dataset, or none of its rows; of snapshots also without the columns that tell them apart."""
-    if frame is None:
-        return _empty(session, name)
-    if name in _SNAPSHOTS and "taken_at" not in frame.columns:
-        frame = frame.select(
-            F.lit(None).cast("string").alias("snapshot_id"),
-            F.current_timestamp().alias("taken_at"),
-            "*",
-        )
-    return until(frame, _TIMES[name], as_of)
-
-
-def until(frame: DataFrame, column: str, as_of: datetime | None) -> DataFrame:
-    """The rows up to a moment; all of them without one."""
-    return frame if as_of is None else frame.where(F.col(column) <= _literal(as_of))
+def _newest(tables: Mapping[str, DataFrame]) -> Moment:
+    """The newest time in the datasets; null if there is none."""
+    times = [
+        frame.agg(F.max(_TIMES[name]).alias("as_of"))
+        for name, frame in tables.items()
+        if name in _TIMES
+    ]
+    if not times:
+        return F.lit(None).cast("timestamp")
+    return reduce(DataFrame.unionByName, times).agg(F.max("as_of").alias("as_of"))
 
 
 def _literal(as_of: datetime) -> Column:
@@ -91,18 +137,19 @@ def _literal(as_of: datetime) -> Column:
     return F.timestamp_micros(F.lit(micros))
 
 
-_MICROSECOND = datetime.resolution
+def schema_of(columns: tuple[Described, ...]) -> StructType:
+    """The schema of Spark for declared columns."""
+    ddl = ", ".join(f"`{column.name}` {column.type}" for column in columns)
+    found = StructType.fromDDL(ddl)
+    if not isinstance(found, StructType):
+        raise TypeError(f"{ddl} is not a list of columns")
+    return found
 
 
-def moment(as_of: datetime | None, session: SparkSession, **datasets: DataFrame | None) -> Moment:
-    """The moment that was asked for, or the newest one that the data knows of."""
-    if as_of is not None:
-        return _literal(as_of)
-    newest = [
-        dataset_or_empty(name, frame, session).agg(F.max(_TIMES[name]).alias("as_of"))
-        for name, frame in datasets.items()
-    ]
-    return reduce(DataFrame.unionByName, newest).agg(F.max("as_of").alias("as_of"))
+def conform(frame: DataFrame, mart: str) -> DataFrame:
+    """Exactly the columns of a mart, in their order, as their types."""
+    columns = MARTS[mart].columns
+    return frame.select([F.col(each.name).cast(each.type).alias(each.name) for each in columns])
 
 
 def at_moment(frame: DataFrame, now: Moment) -> DataFrame:
@@ -115,8 +162,8 @@ def at_moment(frame: DataFrame, now: Moment) -> DataFrame:
 def latest_snapshot(frame: DataFrame, groups: DataFrame | None = None) -> DataFrame:
     """The rows of the newest snapshot.
 
-    Which one that is, `groups` decides where it is given: a snapshot in which nobody had members has no
-    rows of `members`, and an older one must not speak in its place.
+    `groups`, if it is given, decides which snapshot is the newest: a snapshot without members has no rows in
+    `members`, and the members of an older snapshot must not replace them.
     """
     reference = frame if groups is None else groups
     newest = reference.agg(F.max("taken_at").alias("newest"))
@@ -124,14 +171,14 @@ def latest_snapshot(frame: DataFrame, groups: DataFrame | None = None) -> DataFr
 
 
 def settled_commits(commits: DataFrame) -> DataFrame:
-    """Commits that count: what a transaction left open or took back does not."""
+    """Commits that count: those of open and aborted transactions do not."""
     return commits.where(F.col("outcome").isNull() | (F.col("outcome") == "committed"))
 
 
 def with_known_until(found: DataFrame, gaps: DataFrame, *logs: DataFrame) -> DataFrame:
-    """Until when the log tells of each group, as `known_until`: null if to its end.
+    """Groups with `known_until`, the time up to which their part of the log was read; null if all of it was.
 
-    `gaps` has the partitions of the log that could not be read to their end, `logs` which groups they have.
+    `gaps` has the partitions of the log that could not be read to their end, `logs` the groups in them.
     """
     short = gaps.where(F.col("kind").isin("waiting", "failed"))
     places = [log.select("group_id", "partition") for log in logs]
@@ -145,29 +192,24 @@ def with_known_until(found: DataFrame, gaps: DataFrame, *logs: DataFrame) -> Dat
     return found.join(known, "group_id", "left")
 
 
-def end_offset_history(
-    end_offsets: DataFrame | None,
-    offsets: DataFrame | None,
-    session: SparkSession,
-    as_of: datetime | None,
-) -> DataFrame:
-    """Where logs began and ended over time: sampled for that purpose, or seen by snapshots of offsets.
+def end_offset_history(inputs: Inputs) -> DataFrame:
+    """Starts and ends of logs over time: samples (`end_offsets`), and what snapshots of `offsets` saw.
 
-    A snapshot takes both, seconds apart, and Burrow counts samples. So what `offsets` saw of a partition is
-    only used where it was not sampled, or not any more.
+    A snapshot takes both, seconds apart, and Burrow counts samples. So the rows of `offsets` are only used
+    for partitions without samples, and after the last sample of a partition.
     """
-    sampled = dataset_or_empty("end_offsets", end_offsets, session, as_of)
     columns = ["taken_at", "topic", "partition", "log_start", "log_end"]
-    if offsets is None:
-        return sampled.select(columns)
-    seen = dataset_or_empty("offsets", offsets, session, as_of)
-    # Groups of one snapshot are asked about one after another, so their ends may differ.
+    sampled = inputs["end_offsets"].select(columns)
+    if "offsets" not in inputs:
+        return sampled
+    # Groups of one snapshot are described one after another, so their ends may differ.
     seen = (
-        seen.where(F.col("log_end").isNotNull())
+        inputs["offsets"]
+        .where(F.col("log_end").isNotNull())
         .groupBy("taken_at", "topic", "partition")
         .agg(F.max("log_start").alias("log_start"), F.max("log_end").alias("log_end"))
     )
-    if end_offsets is None:
+    if "end_offsets" not in inputs:
         return seen.select(columns)
     both = sampled.select(*columns, F.lit(True).alias("sampled")).unionByName(
         seen.select(*columns, F.lit(False).alias("sampled"))

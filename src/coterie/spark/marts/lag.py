@@ -2,82 +2,47 @@
 
 Time comes from the history of end offsets: the oldest record that the group has not read was written when
 the log's end passed the committed offset, and between two samples the end is taken to have moved evenly.
-Where the end went back, the topic was made anew: samples from before tell nothing about the offsets after.
+Where the end went back, the topic was recreated: samples from before do not apply to the offsets after.
 The result is never NaN and never negative; where the history does not reach back far enough it says so.
 """
 
 from __future__ import annotations
-
-from datetime import datetime
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from coterie.spark.marts.committed import committed_now
 from coterie.spark.marts.inputs import (
+    Inputs,
     at_least_zero,
     at_moment,
-    dataset_or_empty,
+    conform,
     end_offset_history,
-    moment,
     seconds,
-    session_of,
 )
-from coterie.spark.marts.schemas import MartColumn, conform
 
-__all__ = ["LAG", "lag", "with_lives", "written_at"]
+__all__ = ["lag", "with_lives", "written_at"]
 
-LAG = (
-    MartColumn("group_id", "string", "The group."),
-    MartColumn("topic", "string", "The topic."),
-    MartColumn("partition", "int", "The topic's partition."),
-    MartColumn("committed_offset", "bigint", "Next offset that the group reads."),
-    MartColumn(
-        "commit_time", "timestamp", "When it was committed; null if only a snapshot saw it."
-    ),
-    MartColumn("expire_time", "timestamp", "When the offset goes, if its client asked for a time."),
-    MartColumn("log_start", "bigint", "First offset of the log at the newest sample."),
-    MartColumn("log_end", "bigint", "End of the log at the newest sample; null if there is none."),
-    MartColumn("sampled_at", "timestamp", "When that sample was taken."),
-    MartColumn("lag", "bigint", "Offsets behind; 0 at least, null without a sample."),
-    MartColumn("lag_seconds", "double", "Age of the oldest unread record; 0 without lag."),
-    MartColumn("at_least", "boolean", "Whether the history is too short: it is older than that."),
-    MartColumn("data_loss", "boolean", "Whether records went before the group read them."),
-    MartColumn("lost_records", "bigint", "How many offsets: log_start - committed_offset."),
-    MartColumn("ahead_of_end", "boolean", "Whether the commit is beyond the sampled end."),
-    MartColumn("source", "string", "`log` or `snapshot`: where the commit was seen last."),
-    MartColumn("as_of", "timestamp", "The moment that this is about."),
-)
 _PLACE = ["topic", "partition"]
 _LIFE = [*_PLACE, "life"]
 
 
-def lag(
-    commits: DataFrame | None = None,
-    *,
-    end_offsets: DataFrame | None = None,
-    offsets: DataFrame | None = None,
-    groups: DataFrame | None = None,
-    as_of: datetime | None = None,
-) -> DataFrame:
-    """Lag of every group and partition as of a moment, the newest in the data by default."""
-    session = session_of(commits, end_offsets, offsets, groups)
-    now = moment(as_of, session, commits=commits, end_offsets=end_offsets, offsets=offsets)
-    history = with_lives(end_offset_history(end_offsets, offsets, session, as_of))
+def lag(inputs: Inputs) -> DataFrame:
+    """Lag of every group and partition."""
+    history = with_lives(end_offset_history(inputs))
     newest = history.groupBy(*_PLACE).agg(
         F.max_by("log_start", "nth").alias("log_start"),
         F.max_by("log_end", "nth").alias("log_end"),
         F.max("taken_at").alias("sampled_at"),
         F.max("life").alias("life"),
     )
-    log = dataset_or_empty("commits", commits, session)
-    points = committed_now(log, offsets, as_of, groups=groups).join(newest, _PLACE, "left")
-    points = at_moment(points, now).withColumn(
+    points = committed_now(inputs).join(newest, _PLACE, "left")
+    points = at_moment(points, inputs.now).withColumn(
         "lag", at_least_zero(F.col("log_end") - F.col("committed_offset"))
     )
     behind = points.where("lag > 0").select(*_LIFE, "committed_offset").distinct()
     timed = points.join(written_at(behind, history), [*_LIFE, "committed_offset"], "left")
-    return conform(_judged(timed), LAG)
+    return conform(_judged(timed), "lag")
 
 
 def _judged(points: DataFrame) -> DataFrame:
@@ -96,7 +61,7 @@ def _judged(points: DataFrame) -> DataFrame:
 
 
 def with_lives(history: DataFrame) -> DataFrame:
-    """The samples, each with how often its log had begun anew by then: its end had gone back.
+    """The samples, each with how often its log had started over by then: its end had gone back.
 
     `nth` counts the samples of a partition: of two of the same moment, the one with the higher end is later.
     """

@@ -7,73 +7,49 @@ groups have curves: all of them would be as large as the log.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from coterie.spark.marts.inputs import (
+    Inputs,
     at_least_zero,
-    dataset_or_empty,
+    conform,
     end_offset_history,
     seconds,
-    session_of,
     settled_commits,
 )
-from coterie.spark.marts.lag import lag as lag_mart
 from coterie.spark.marts.lag import with_lives, written_at
-from coterie.spark.marts.schemas import MartColumn, conform
 
-__all__ = ["LAG_HISTORY", "lag_history"]
+__all__ = ["lag_history"]
 
-LAG_HISTORY = (
-    MartColumn("group_id", "string", "The group."),
-    MartColumn("topic", "string", "The topic."),
-    MartColumn("time", "timestamp", "End of the period; periods of fifteen minutes by default."),
-    MartColumn("partitions", "bigint", "Partitions that had an offset then."),
-    MartColumn("lag", "bigint", "Lag of all of them."),
-    MartColumn("max_lag", "bigint", "Largest lag of a partition."),
-    MartColumn("max_lag_seconds", "double", "Largest lag of a partition in time."),
-    MartColumn("at_least", "boolean", "Whether the history is too short: it is more than that."),
-)
 _PLACE = ["topic", "partition"]
 _KEYS = ["group_id", *_PLACE]
 _OFFSET = [*_PLACE, "life", "committed_offset"]
 
 
 def lag_history(
-    commits: DataFrame | None = None,
-    *,
-    end_offsets: DataFrame | None = None,
-    offsets: DataFrame | None = None,
-    lag: DataFrame | None = None,
-    stale_groups: DataFrame | None = None,
-    as_of: datetime | None = None,
-    every: timedelta = timedelta(minutes=15),
-    worst: int = 50,
+    inputs: Inputs, *, every: timedelta = timedelta(minutes=15), worst: int = 50
 ) -> DataFrame:
     """Lag per group, topic and period, of the `worst` groups by their lag now.
 
-    Stale groups, if they are given, are not among them: nobody works there, and their curves would hide the
-    others.
+    Stale groups are left out: they have no members, and their curves would hide the others.
     """
-    session = session_of(commits, end_offsets, offsets, lag)
-    log = dataset_or_empty("commits", commits, session, as_of)
-    if lag is None:
-        lag = lag_mart(log, end_offsets=end_offsets, offsets=offsets, as_of=as_of)
-    candidates = lag
-    if stale_groups is not None:
-        candidates = lag.join(F.broadcast(stale_groups.select("group_id")), "group_id", "left_anti")
+    stale = F.broadcast(inputs["stale_groups"].select("group_id"))
     chosen = (
-        candidates.groupBy("group_id")
+        inputs["lag"]
+        .join(stale, "group_id", "left_anti")
+        .groupBy("group_id")
         .agg(F.max("lag_seconds").alias("age"), F.sum("lag").alias("behind"))
         .where("behind > 0")
         .orderBy(F.desc("age"), F.desc("behind"), "group_id")
         .limit(worst)
     )
-    history = with_lives(end_offset_history(end_offsets, offsets, session, as_of))
+    history = with_lives(end_offset_history(inputs))
     length = int(every.total_seconds())
-    reached = _reached(log.join(F.broadcast(chosen), "group_id", "left_semi"), length)
+    commits = inputs["commits"].join(F.broadcast(chosen), "group_id", "left_semi")
+    reached = _reached(commits, length)
     ends = _ends(history, length)
     points = _filled(reached, ends).withColumn(
         "lag", at_least_zero(F.col("log_end") - F.col("committed_offset"))
@@ -89,7 +65,7 @@ def lag_history(
         F.max("age").alias("max_lag_seconds"),
         F.bool_or(F.coalesce("before_history", F.lit(False))).alias("at_least"),
     )
-    return conform(found.withColumn("time", F.timestamp_seconds("period")), LAG_HISTORY)
+    return conform(found.withColumn("time", F.timestamp_seconds("period")), "lag_history")
 
 
 def _period(column: str, length: int) -> Column:

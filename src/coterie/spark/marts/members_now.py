@@ -5,8 +5,6 @@ Whichever saw a group last decides about its members, as in groups_now.py about 
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -17,27 +15,10 @@ from coterie.spark.marts.group_records import (
     latest_of_groups,
 )
 from coterie.spark.marts.groups_now import newest_snapshot
-from coterie.spark.marts.inputs import dataset_or_empty, latest_snapshot, session_of
-from coterie.spark.marts.schemas import MartColumn, conform
+from coterie.spark.marts.inputs import Inputs, conform, latest_snapshot
 
-__all__ = ["MEMBERS_NOW", "members_now", "topics_by_id"]
+__all__ = ["members_now", "topics_by_id"]
 
-MEMBERS_NOW = (
-    MartColumn("group_id", "string", "The group."),
-    MartColumn("member_id", "string", "The member."),
-    MartColumn("client_id", "string", "What its client calls itself."),
-    MartColumn("host", "string", "Where it is."),
-    MartColumn(
-        "subscription",
-        "array<string>",
-        "Topics that it subscribes to, by name or by a pattern whose matches the log tells.",
-    ),
-    MartColumn(
-        "places",
-        "array<struct<topic:string,partition:int>>",
-        "Partitions that it has; tasks of streams groups have no topic.",
-    ),
-)
 _GIVEN = "array<struct<topic:string,topic_id:string,partitions:array<int>>>"
 #: Of a group and a pattern: the topics that it matched.
 _PATTERN = "ConsumerGroupRegularExpression"
@@ -45,37 +26,26 @@ _PATTERN = "ConsumerGroupRegularExpression"
 _NAMING = ("ConsumerGroupPartitionMetadata", "ShareGroupStatePartitionMetadata")
 
 
-def members_now(
-    group_events: DataFrame | None = None,
-    *,
-    commits: DataFrame | None = None,
-    groups: DataFrame | None = None,
-    members: DataFrame | None = None,
-    assignments: DataFrame | None = None,
-    errors: DataFrame | None = None,
-    as_of: datetime | None = None,
-) -> DataFrame:
+def members_now(inputs: Inputs) -> DataFrame:
     """A row per member."""
-    session = session_of(group_events, commits, groups, members, assignments)
-    events = dataset_or_empty("group_events", group_events, session, as_of)
-    names = topics_by_id(dataset_or_empty("commits", commits, session, as_of), events)
-    if members is None:
-        return conform(_with_matched(_members_by_log(events, names), events), MEMBERS_NOW)
-    people = dataset_or_empty("members", members, session, as_of)
-    snapshots = people if groups is None else dataset_or_empty("groups", groups, session, as_of)
-    given = dataset_or_empty("assignments", assignments, session, as_of)
-    live = _members_by_snapshot(people, given, snapshots)
-    if group_events is None:
-        return conform(live, MEMBERS_NOW)
+    events = inputs["group_events"]
+    names = topics_by_id(inputs["commits"], events)
+    if "members" not in inputs:
+        return conform(_with_matched(_members_by_log(events, names), events), "members_now")
+    members = inputs["members"]
+    snapshots = inputs.get("groups", members)
+    live = _members_by_snapshot(members, inputs["assignments"], snapshots)
+    if "group_events" not in inputs:
+        return conform(live, "members_now")
     changed = _changed_since(events, snapshots)
-    if groups is not None and errors is not None:
-        failures = dataset_or_empty("errors", errors, session, as_of)
-        changed = changed.unionByName(_not_shown(events, snapshots, failures)).distinct()
+    if "groups" in inputs and "errors" in inputs:
+        unseen = _not_shown(events, snapshots, inputs["errors"])
+        changed = changed.unionByName(unseen).distinct()
     changed = F.broadcast(changed)
-    people = live.join(changed, "group_id", "left_anti").unionByName(
+    members = live.join(changed, "group_id", "left_anti").unionByName(
         _members_by_log(events, names).join(changed, "group_id", "left_semi")
     )
-    return conform(_with_matched(people, events), MEMBERS_NOW)
+    return conform(_with_matched(members, events), "members_now")
 
 
 def topics_by_id(commits: DataFrame, events: DataFrame) -> DataFrame:

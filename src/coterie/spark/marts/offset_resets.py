@@ -8,33 +8,14 @@ not show who had it, nor that there were no members, it is unknown.
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from coterie.spark.marts.inputs import dataset_or_empty, session_of, settled_commits
+from coterie.spark.marts.inputs import Inputs, conform, settled_commits
 from coterie.spark.marts.members_now import topics_by_id
-from coterie.spark.marts.schemas import MartColumn, conform
 
-__all__ = ["OFFSET_RESETS", "offset_resets"]
+__all__ = ["offset_resets"]
 
-OFFSET_RESETS = (
-    MartColumn("group_id", "string", "The group."),
-    MartColumn("topic", "string", "The topic."),
-    MartColumn("partition", "int", "The topic's partition."),
-    MartColumn("time", "timestamp", "When the lower offset was written."),
-    MartColumn("from_offset", "bigint", "What was committed before."),
-    MartColumn("to_offset", "bigint", "What was committed then."),
-    MartColumn("moved_back", "bigint", "from_offset - to_offset."),
-    MartColumn("by", "string", "`member`, `administrator` (no members) or `unknown`."),
-    MartColumn("member_id", "string", "The member that had the partition; else null."),
-    MartColumn("client_id", "string", "Its client id."),
-    MartColumn("host", "string", "Where it connected from."),
-    MartColumn("metadata", "string", "Free text of the commit."),
-    MartColumn("log_partition", "int", "Partition of `__consumer_offsets` of its record."),
-    MartColumn("log_offset", "bigint", "Offset of its record."),
-)
 
 _GIVEN = "array<struct<topic:string,partitions:array<int>>>"
 _OWNERS = f"array<struct<member_id:string,client_id:string,host:string,assignment:{_GIVEN}>>"
@@ -43,15 +24,9 @@ _NAMES = ("member_id", "client_id", "host")
 _PERSON = "struct<member_id:string,client_id:string,host:string>"
 
 
-def offset_resets(
-    commits: DataFrame | None = None,
-    *,
-    group_events: DataFrame | None = None,
-    as_of: datetime | None = None,
-) -> DataFrame:
+def offset_resets(inputs: Inputs) -> DataFrame:
     """Every commit that is lower than the one before it."""
-    session = session_of(commits, group_events)
-    log = settled_commits(dataset_or_empty("commits", commits, session, as_of))
+    log = settled_commits(inputs["commits"])
     in_order = Window.partitionBy("group_id", "topic", "topic_partition").orderBy(
         "partition", "offset"
     )
@@ -67,11 +42,11 @@ def offset_resets(
         F.lag("committed_offset").over(in_order).alias("from_offset"),
     )
     found = rows.where(F.col("committed_offset") < F.col("from_offset"))
-    events = dataset_or_empty("group_events", group_events, session, as_of)
+    events = inputs["group_events"]
     records = _member_records(events)
-    names = topics_by_id(dataset_or_empty("commits", commits, session, as_of), events)
+    names = topics_by_id(inputs["commits"], events)
     owned = _with_members(_with_modern_owner(found, records, names), events, records)
-    return conform(_told(owned, has_events=group_events is not None), OFFSET_RESETS)
+    return conform(_told(owned, has_events="group_events" in inputs), "offset_resets")
 
 
 def _beside(found: DataFrame, news: DataFrame) -> DataFrame:

@@ -6,63 +6,15 @@ epoch (coterie.spark.marts.epochs). Here the causes are named, and storms are fo
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from coterie.spark.marts.epochs import epochs
 from coterie.spark.marts.generations import generations
-from coterie.spark.marts.inputs import dataset_or_empty, seconds, session_of
-from coterie.spark.marts.schemas import MartColumn, conform
+from coterie.spark.marts.inputs import Inputs, conform, seconds
 
-__all__ = ["REBALANCES", "rebalances"]
+__all__ = ["rebalances"]
 
-_PEOPLE = "array<struct<member_id:string,instance_id:string,client_id:string,host:string>>"
-REBALANCES = (
-    MartColumn("group_id", "string", "The group."),
-    MartColumn("group_type", "string", "`classic`, `consumer`, `share` or `streams`."),
-    MartColumn("generation", "int", "Generation of a classic group; else the group's epoch."),
-    MartColumn("previous_generation", "int", "The one recorded before; null if there is none."),
-    MartColumn("started_at", "timestamp", "Classic: when all had joined. Else: the new epoch."),
-    MartColumn("completed_at", "timestamp", "When the assignment was written, or all had it."),
-    MartColumn(
-        "duration_seconds",
-        "double",
-        "Between the two; null for a static restart, and if no member came to the epoch.",
-    ),
-    MartColumn("members", "int", "Members afterwards."),
-    MartColumn("joined", _PEOPLE, "Members that are new; null if not known."),
-    MartColumn("left", _PEOPLE, "Members that went; null if not known."),
-    MartColumn("leader_id", "string", "Member id of a classic group's leader."),
-    MartColumn("leader_changed", "boolean", "Whether the leader has another member id now."),
-    MartColumn("partitions", "int", "Partitions assigned afterwards."),
-    MartColumn(
-        "partitions_moved",
-        "int",
-        "Partitions that went from one member to another; null for share groups.",
-    ),
-    MartColumn(
-        "stickiness",
-        "double",
-        "Share of the partitions that stayed with their member; null for share groups.",
-    ),
-    MartColumn(
-        "cause",
-        "string",
-        "`member_churn`, `subscription_change`, `partition_count_change`, `static_restart`,"
-        " `coordinator_move` or `unknown`.",
-    ),
-    MartColumn("changes", "array<string>", "All causes of which there are signs."),
-    MartColumn("follow_up", "boolean", "Second step of one that came before; it has its cause."),
-    MartColumn("rebalanced", "boolean", "False for a static restart, which stops nobody."),
-    MartColumn("hidden_before", "int", "Generations in between that left no record."),
-    MartColumn("storm", "boolean", "Whether it is one of many within minutes."),
-    MartColumn("in_ten_minutes", "int", "Rebalances of the group in the ten minutes up to this."),
-    MartColumn("history_begins", "boolean", "Whether the log does not show what was before."),
-    MartColumn("log_partition", "int", "Partition of `__consumer_offsets` of its record."),
-    MartColumn("log_offset", "bigint", "Offset of its record."),
-)
 #: So many rebalances in ten minutes are a storm; in a large group more, because a rolling deploy, with a
 #: member that goes and one that comes each time, is none.
 STORM = 5
@@ -76,20 +28,15 @@ _MOVED_GROUPS = 2
 _FOLLOW_SECONDS = 300
 
 
-def rebalances(
-    group_events: DataFrame | None = None,
-    *,
-    as_of: datetime | None = None,
-) -> DataFrame:
-    """Every rebalance that the log shows, in no order."""
-    session = session_of(group_events)
-    events = dataset_or_empty("group_events", group_events, session, as_of)
+def rebalances(inputs: Inputs) -> DataFrame:
+    """Every rebalance in the log, in no order."""
+    events = inputs["group_events"]
     found = generations(events).unionByName(epochs(events), allowMissingColumns=True)
     took = F.when(F.col("rebalanced"), seconds(F.col("completed_at"), F.col("started_at")))
     found = found.withColumn("duration_seconds", took)
     # Of an epoch that no member came to, all that is known is when it was made.
     found = found.withColumn("completed_at", F.coalesce("completed_at", "started_at"))
-    return conform(_with_storms(_with_causes(found)), REBALANCES)
+    return conform(_with_storms(_with_causes(found)), "rebalances")
 
 
 def _with_causes(found: DataFrame) -> DataFrame:

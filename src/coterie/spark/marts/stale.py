@@ -15,36 +15,11 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from coterie.plans.model import Plan, PlannedGroup, PlannedOffset
-from coterie.spark.marts.committed import committed_now, with_last_commit
-from coterie.spark.marts.groups_now import groups_now as groups_now_mart
-from coterie.spark.marts.inputs import (
-    at_moment,
-    dataset_or_empty,
-    moment,
-    seconds,
-    session_of,
-    with_known_until,
-)
-from coterie.spark.marts.schemas import MartColumn, conform
+from coterie.spark.marts.committed import with_last_commit
+from coterie.spark.marts.inputs import Inputs, at_moment, conform, seconds, with_known_until
 
-__all__ = ["IDLE", "STALE_GROUPS", "delete_plan", "family_of", "stale_groups"]
+__all__ = ["IDLE", "delete_plan", "family_of", "stale_groups"]
 
-STALE_GROUPS = (
-    MartColumn("group_id", "string", "The group."),
-    MartColumn("type", "string", "`classic`, `consumer`, `share` or `streams`."),
-    MartColumn("state", "string", "State, which is `Empty` or `Dead`."),
-    MartColumn("last_commit", "timestamp", "When it last committed; null if not known."),
-    MartColumn("last_member", "timestamp", "When its last member went; null if it never had one."),
-    MartColumn("idle_since", "timestamp", "The later of the two; null if neither is known."),
-    MartColumn("idle_seconds", "double", "How long ago that was."),
-    MartColumn("offsets", "bigint", "Committed offsets that it keeps."),
-    MartColumn("topics", "array<string>", "Topics that they are about."),
-    MartColumn("total_lag", "bigint", "Its lag, where known."),
-    MartColumn("family", "string", "Pattern of its id, if that was made by chance; else null."),
-    MartColumn("family_size", "int", "How many idle groups have that pattern."),
-    MartColumn("expires_at", "timestamp", "When Kafka will drop its last offset, and it."),
-    MartColumn("as_of", "timestamp", "The moment that this is about."),
-)
 _UUID = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _HEX = r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,}\b"
 #: Numbers at the end are chance in console-consumer-12345, and a version in orders-2024.
@@ -66,67 +41,45 @@ def family_of(group_id: Column) -> Column:
 
 
 def stale_groups(
-    commits: DataFrame | None = None,
-    *,
-    group_events: DataFrame | None = None,
-    groups: DataFrame | None = None,
-    errors: DataFrame | None = None,
-    lag: DataFrame | None = None,
-    gaps: DataFrame | None = None,
-    groups_now: DataFrame | None = None,
-    as_of: datetime | None = None,
-    idle_for: timedelta = IDLE,
-    retention: timedelta = timedelta(days=7),
+    inputs: Inputs, *, idle_for: timedelta = IDLE, retention: timedelta = timedelta(days=7)
 ) -> DataFrame:
     """Groups without members that have been idle for so long; `retention` is offsets.retention.minutes.
 
-    Who is in a part of the log that could not be read to its end (`gaps`) is idle up to where it was read.
+    A group in a part of the log that could not be read to its end (`gaps`) is idle up to where it was read.
     """
-    session = session_of(commits, group_events, groups, lag, groups_now)
-    now = moment(as_of, session, commits=commits, group_events=group_events, groups=groups)
-    committed = lag
-    if committed is None:
-        log = dataset_or_empty("commits", commits, session)
-        committed = committed_now(log, None, as_of)
-    if groups_now is None:
-        groups_now = groups_now_mart(
-            group_events, groups=groups, errors=errors, lag=committed, as_of=as_of
-        )
-    idle = groups_now.where(F.coalesce("members", F.lit(0)) == 0).where(
-        F.col("state").isin("Empty", "Dead")
-    )
-    kept = idle.join(_kept(committed), "group_id", "left")
-    found = at_moment(with_last_commit(kept, commits, as_of), now)
+    idle = inputs["groups_now"].where(F.coalesce("members", F.lit(0)) == 0)
+    idle = idle.where(F.col("state").isin("Empty", "Dead"))
+    kept = idle.join(_kept(inputs["lag"]), "group_id", "left")
+    found = at_moment(with_last_commit(kept, inputs["commits"]), inputs.now)
     found = found.select(
         "*",
         F.col("empty_since").alias("last_member"),
         F.greatest("last_commit", "empty_since").alias("idle_since"),
         _expiry(retention).alias("expires_at"),
     )
-    until = F.col("as_of")
-    logs = [each for each in (commits, group_events) if each is not None]
-    if gaps is not None and logs:
-        found = with_known_until(found, gaps, *logs)
-        until = F.least(until, "known_until")
+    found = with_known_until(found, inputs["gaps"], inputs["commits"], inputs["group_events"])
+    until = F.least("as_of", "known_until")
     age = seconds(until, F.col("idle_since"))
     found = found.withColumn("idle_seconds", F.when(F.col("idle_since").isNotNull(), age))
     enough = F.lit(idle_for.total_seconds())
-    unknown = F.lit(commits is None and group_events is None) & F.col("idle_seconds").isNull()
+    unknown = (
+        F.lit("commits" not in inputs and "group_events" not in inputs)
+        & F.col("idle_seconds").isNull()
+    )
     found = found.where((F.col("idle_seconds") >= enough) | unknown)
-    return conform(_with_families(found), STALE_GROUPS)
+    return conform(_with_families(found), "stale_groups")
 
 
-def _kept(committed: DataFrame) -> DataFrame:
-    """What each group keeps: how many offsets, of which topics, and when it last committed."""
-    total = F.sum("lag") if "lag" in committed.columns else F.lit(None).cast("bigint")
-    return committed.groupBy("group_id").agg(
+def _kept(lag: DataFrame) -> DataFrame:
+    """The offsets of each group: how many, of which topics, and when it last committed."""
+    return lag.groupBy("group_id").agg(
         F.count("*").alias("offsets"),
         F.max("commit_time").alias("last_commit"),
         F.max("expire_time").alias("asked_expiry"),
         F.count_if(F.col("expire_time").isNull()).alias("unasked"),
         F.max(F.when(F.col("expire_time").isNull(), F.col("commit_time"))).alias("last_unasked"),
         F.array_sort(F.collect_set("topic")).alias("topics"),
-        total.alias("total_lag"),
+        F.sum("lag").alias("total_lag"),
     )
 
 

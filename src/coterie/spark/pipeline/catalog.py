@@ -8,6 +8,7 @@ its manifests: where there are manifests and no catalog, it was lost. Called by 
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ __all__ = [
     "DataFile",
     "Manifest",
     "ManifestGone",
+    "Step",
     "load_catalog",
     "load_manifest",
     "save",
@@ -71,6 +73,19 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return sum(file.rows for file in self.files)
 
 
+class Step(StrEnum):
+    """A step that stores its own state with a commit."""
+
+    #: Source, topic id, offsets and gaps of `__consumer_offsets`.
+    LOG = "log"
+    #: Ids of the snapshots that were taken, and the cluster.
+    SNAPSHOTS = "snapshots"
+    #: Files of end offsets that were imported.
+    END_OFFSETS = "end_offsets"
+    #: The moment that the marts describe, and their rows.
+    BUILD = "build"
+
+
 class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     """Which manifest of each table counts, and how far the sources have been read."""
 
@@ -80,7 +95,7 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     tables: dict[str, str] = {}
     #: The same one version earlier: a reader that began then may still be reading.
     previous: dict[str, str] = {}
-    #: What each step remembers: offsets of the log, ids of snapshots, what marts were built from.
+    #: The state of each step by its name.
     state: dict[str, Any] = {}
 
 

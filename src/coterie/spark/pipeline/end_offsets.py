@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from coterie.errors import CoterieError
+from coterie.spark.pipeline.catalog import Step
 from coterie.spark.pipeline.compaction import write_day
 from coterie.spark.pipeline.store import TableStore
 from coterie.spark.pipeline.tables import raw_table
@@ -21,7 +22,6 @@ from coterie.spark.pipeline.versions import check_version
 
 __all__ = ["import_end_offsets", "write_days"]
 
-_STEP = "end_offsets"
 #: Without these a row says nothing.
 _NEVER_NULL = ("taken_at", "topic", "partition", "log_end")
 
@@ -32,14 +32,14 @@ def import_end_offsets(store: TableStore, segments: Path) -> int:
     found = {_digest(path): path for path in sorted(segments.rglob("end_offsets/*.parquet"))}
     with store.write() as transaction:
         check_version(store, table)
-        known = list(store.state(_STEP).get("imported", []))
+        known = list(store.state(Step.END_OFFSETS).get("imported", []))
         new = {digest: path for digest, path in found.items() if digest not in known}
         if not new:
             return 0
         read = [_read(path, table.schema) for path in new.values()]
         write_days(transaction.directory(table.name), pa.concat_tables(read), table.name)
         rows = transaction.append(table.name, table.schema, table.version)
-        transaction.remember(_STEP, {"imported": [*known, *new]})
+        transaction.remember(Step.END_OFFSETS, {"imported": [*known, *new]})
         transaction.commit()
     return rows
 

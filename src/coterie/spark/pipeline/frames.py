@@ -17,13 +17,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from coterie.errors import CoterieError
-from coterie.spark.marts import MARTS
+from coterie.spark.marts import schema_of
 from coterie.spark.pipeline.gaps import GAPS, table_of_gaps
 from coterie.spark.pipeline.last_build import LAST_BUILD, table_of_last_build
 from coterie.spark.pipeline.settings import has_few, writing
 from coterie.spark.pipeline.store import TableStore, Transaction, lock_of
 from coterie.spark.pipeline.tables import RAW, RawTable
 from coterie.spark.pipeline.versions import check_mart, check_version
+from coterie.vocabulary.marts import MARTS
 
 __all__ = [
     "append_raw",
@@ -121,7 +122,7 @@ def read_table(spark: SparkSession, store: TableStore, name: str) -> DataFrame:
     paths = [literal(path) for path in store.paths(name)]
     if table is None:
         check_mart(store, name)
-        return spark.read.schema(MARTS[name].schema).parquet(*paths)
+        return spark.read.schema(schema_of(MARTS[name].columns)).parquet(*paths)
     check_version(store, table)
     schema = spark_schema(table.schema)
     if not paths:

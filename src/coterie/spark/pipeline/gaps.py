@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from coterie.datasets.schemas import TIMESTAMP
+from coterie.spark.pipeline.catalog import Step
 from coterie.spark.pipeline.store import TableStore, Transaction
 from coterie.spark.pipeline.tables import LOG_TABLES, RawTable
 
@@ -73,7 +74,7 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
 
 def known_gaps(store: TableStore) -> list[Gap]:
     """Those that the last ingest left."""
-    return msgspec.convert(list(store.state("log").get(GAPS, [])), list[Gap])
+    return msgspec.convert(list(store.state(Step.LOG).get(GAPS, [])), list[Gap])
 
 
 def renewed(found: Iterable[Gap], known: Iterable[Gap]) -> list[Gap]:

@@ -1,14 +1,19 @@
 """`ingest`: the log of `__consumer_offsets` into tables, from where the last ingest ended, every record once.
 
-Which offsets have been read stands in the catalog and is committed together with the rows: a run that was
-killed is as if it had never begun. A transaction that has not ended yet holds its partition back, as Kafka
-holds back what readers of committed data see: the next ingest takes it, with its outcome. Of segment files it
-does not (coterie.spark.pipeline.tails). What is missing stands in the catalog (coterie.spark.pipeline.gaps).
+The offsets that have been read are in the catalog and are committed together with the rows: a run that was
+killed leaves no trace. A transaction that has not ended holds its partition back, as Kafka holds back readers
+of committed data: the next ingest reads it, with its outcome. The catalog also records what is missing
+(coterie.spark.pipeline.gaps).
+
+Segment files do not grow, so a transaction that is open at their end would hold back what follows for ever.
+That tail is in the tables in files of its own, and the checkpoint stays before the transaction. An ingest
+that finds more of the partition reads the tail again, with the outcomes that are known by then, and leaves
+out the earlier files in the same commit: every record is there once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,20 +25,19 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
 from coterie.errors import CoterieError
-from coterie.spark.pipeline.catalog import TAIL
+from coterie.spark.pipeline.catalog import TAIL, Step
+from coterie.spark.pipeline.end_offsets import write_days
 from coterie.spark.pipeline.frames import append_raw, literal, must_be_shared, spark_schema
 from coterie.spark.pipeline.gaps import GAPS, Gap, known_gaps, read_until, renewed
 from coterie.spark.pipeline.origin import Bounds, Origin, check_cluster
 from coterie.spark.pipeline.progress import Progress
-from coterie.spark.pipeline.reading import BESIDE, read_commits
+from coterie.spark.pipeline.reading import read_commits
 from coterie.spark.pipeline.store import TableStore, Transaction
-from coterie.spark.pipeline.tables import LOG_TABLES, RawTable
-from coterie.spark.pipeline.tails import carry_over, known_tails, leave_out
+from coterie.spark.pipeline.tables import BESIDE, LOG_TABLES, RawTable
 from coterie.spark.pipeline.versions import check_version
 
 __all__ = ["Ingested", "ingest"]
 
-_STEP = "log"
 _COMMITS = LOG_TABLES[0]
 _DELETED = "which were deleted before they were read; ingest more often"
 #: Partition -> first offset to read, and the one to stop before.
@@ -89,7 +93,7 @@ def ingest(
         checkpoint = _checkpoint(store, origin, bounds, ranges, tails)
         gaps = _gaps(transaction, checkpoint, bounds, held, lost)
         if ranges or gaps != known_gaps(store):
-            transaction.remember(_STEP, {**checkpoint, GAPS: msgspec.to_builtins(gaps)})
+            transaction.remember(Step.LOG, {**checkpoint, GAPS: msgspec.to_builtins(gaps)})
             with progress.step("Committing"):
                 transaction.commit()
     records = sum(end - start for start, end in {**ranges, **tails}.values())
@@ -99,7 +103,7 @@ def ingest(
 
 def _new_ranges(store: TableStore, bounds: Bounds) -> Ranges:
     """What the log has beyond the last ingest; refused if it cannot be the same log."""
-    known = store.state(_STEP)
+    known = store.state(Step.LOG)
     topic_id = known.get("topic_id")
     if bounds.topic_id is not None and topic_id not in {None, bounds.topic_id}:
         raise CoterieError(
@@ -108,7 +112,7 @@ def _new_ranges(store: TableStore, bounds: Bounds) -> Ranges:
         )
     done: Mapping[str, int] = known.get("offsets", {})
     # A cluster may tell less of a log than a copy of its files did: what is decided, and no more.
-    tails = known_tails(store) if bounds.is_final else {}
+    tails = _known_tails(store) if bounds.is_final else {}
     ranges = {}
     for partition, (first, end) in bounds.partitions.items():
         begun = int(done.get(str(partition), first))
@@ -127,7 +131,7 @@ def _new_ranges(store: TableStore, bounds: Bounds) -> Ranges:
 
 def _lost(store: TableStore, ranges: Ranges) -> dict[int, tuple[int, int]]:
     """What was deleted before anybody read it: compaction never moves the beginning of a log."""
-    done: Mapping[str, int] = store.state(_STEP).get("offsets", {})
+    done: Mapping[str, int] = store.state(Step.LOG).get("offsets", {})
     return {
         partition: (int(done[str(partition)]), start)
         for partition, (start, _) in ranges.items()
@@ -189,10 +193,10 @@ def _gaps(
 def _checkpoint(
     store: TableStore, origin: Origin, bounds: Bounds, ranges: Ranges, new_tails: Ranges
 ) -> dict[str, Any]:
-    known = store.state(_STEP)
+    known = store.state(Step.LOG)
     offsets = dict(known.get("offsets", {}))
     offsets.update({str(partition): end for partition, (_, end) in ranges.items()})
-    tails = {each: end for each, end in known_tails(store).items() if each not in ranges}
+    tails = {each: end for each, end in _known_tails(store).items() if each not in ranges}
     tails.update({partition: end for partition, (_, end) in new_tails.items()})
     return {
         "source": origin.identity,
@@ -214,7 +218,7 @@ def _read_log(
 
     What is behind the cut is written apart if the log is final, and else left for the next time.
     """
-    leave_out(transaction, ranges)
+    _leave_out_tails(transaction, ranges)
     rows = _read_once(spark, transaction, origin, ranges)
     held = _undecided(transaction, _COMMITS)
     if held:
@@ -225,7 +229,7 @@ def _read_log(
         rows = _read_once(spark, transaction, origin, ranges)
         if is_final:
             rows = _read_once(spark, transaction, origin, tails, TAIL)
-    carry_over(transaction, ranges)
+    _carry_over_tails(transaction, ranges)
     return rows
 
 
@@ -269,3 +273,34 @@ def _undecided(transaction: Transaction, table: RawTable) -> dict[int, int]:
     found = rows.to_table(columns=["partition", "offset"], filter=pc.field("outcome") == "open")
     least = found.group_by("partition").aggregate([("offset", "min")]).to_pylist()
     return {row["partition"]: row["offset_min"] for row in least}
+
+
+# Tails: what follows a transaction that is open where segment files end
+
+
+def _known_tails(store: TableStore) -> dict[int, int]:
+    """Partition -> the offset after its tail, which begins at the offset of the checkpoint."""
+    found: Mapping[str, int] = store.state(Step.LOG).get("tails", {})
+    return {int(partition): end for partition, end in found.items()}
+
+
+def _leave_out_tails(transaction: Transaction, partitions: Collection[int]) -> None:
+    """Leave out the files of tails if one of these partitions, which are read now, has a tail."""
+    if _known_tails(transaction.store).keys().isdisjoint(partitions):
+        return
+    for table in LOG_TABLES:
+        manifest = transaction.store.manifest(table.name)
+        if manifest is not None:
+            transaction.leave_out(table.name, [file for file in manifest.files if file.is_tail])
+
+
+def _carry_over_tails(transaction: Transaction, partitions: Collection[int]) -> None:
+    """Keep the rows of other partitions in the files that were left out: their tails stay."""
+    for table in LOG_TABLES:
+        paths = transaction.left_out(table.name)
+        if not paths:
+            continue
+        rows = ds.dataset(paths, schema=table.schema, format="parquet")
+        others = rows.to_table(filter=~pc.field("partition").isin(sorted(partitions)))
+        write_days(transaction.directory(table.name) / TAIL, others, table.name)
+        transaction.append(table.name, table.schema, table.version)

@@ -8,23 +8,23 @@ from typing import Final
 import pyarrow as pa
 
 from coterie.datasets.schemas import TIMESTAMP
+from coterie.spark.pipeline.catalog import Step
 from coterie.spark.pipeline.store import TableStore, Transaction
 
 __all__ = ["LAST_BUILD", "remember_build", "table_of_last_build"]
 
 LAST_BUILD: Final = "last_build"
-_STATE: Final = "build"
 _SCHEMA: Final = pa.schema([("as_of", TIMESTAMP)])
 
 
 def remember_build(transaction: Transaction, as_of: datetime | None, rows: dict[str, int]) -> None:
     """Store the moment of a build, and the number of rows of each mart, with its commit."""
     state = {"as_of": None if as_of is None else as_of.isoformat(), "rows": rows}
-    transaction.remember(_STATE, state)
+    transaction.remember(Step.BUILD, state)
 
 
 def table_of_last_build(store: TableStore) -> pa.Table:
     """One row with the moment; no row if there was no build, or nothing to build from."""
-    as_of = store.state(_STATE).get("as_of")
+    as_of = store.state(Step.BUILD).get("as_of")
     rows = [] if as_of is None else [{"as_of": datetime.fromisoformat(as_of)}]
     return pa.Table.from_pylist(rows, schema=_SCHEMA)

@@ -17,11 +17,22 @@ from coterie.client.results import TopicPartition
 from coterie.datasets.cluster import ClusterSource
 from coterie.datasets.log import LogSource, SegmentSource
 from coterie.errors import CoterieError, UnknownTopicOrPartition
+from coterie.spark.pipeline.catalog import Step
 from coterie.spark.pipeline.store import TableStore
 
-__all__ = ["Bounds", "ClusterOrigin", "Origin", "SegmentOrigin", "check_cluster"]
+__all__ = [
+    "Bounds",
+    "ClusterOrigin",
+    "Origin",
+    "SegmentOrigin",
+    "check_cluster",
+    "identity_of",
+    "known_cluster_id",
+    "known_source",
+]
 
 _TOPIC = "__consumer_offsets"
+_CLUSTER = "cluster "
 #: Nobody waits longer only to know how much there is.
 _AT_ONCE_S = 2.0
 
@@ -48,13 +59,27 @@ class Bounds:
 
 def check_cluster(store: TableStore, cluster: str) -> None:
     """Raise if the tables are of another one: groups of two clusters may have the same names."""
-    for step, key in (("snapshots", "cluster"), ("log", "source")):
-        known = store.state(step).get(key, cluster)
+    for known in _sources(store):
         if known != cluster:
             raise CoterieError(
-                f"{store.root} holds the groups of {known}, this is {cluster};"
-                " choose another --out for it"
+                f"{store.root} has the groups of {known}, this is {cluster}; choose another --out for it"
             )
+
+
+def known_source(store: TableStore) -> str | None:
+    """The cluster, or else the directory, that the tables were filled from."""
+    return next(iter(_sources(store)), None)
+
+
+def known_cluster_id(store: TableStore) -> str | None:
+    """The id of the cluster that the tables were filled from; None if that was a directory of segments."""
+    source = known_source(store) or ""
+    return source.removeprefix(_CLUSTER) if source.startswith(_CLUSTER) else None
+
+
+def _sources(store: TableStore) -> list[str]:
+    steps = ((Step.SNAPSHOTS, "cluster"), (Step.LOG, "source"))
+    return [store.state(step)[key] for step, key in steps if store.state(step).get(key)]
 
 
 class Origin(Protocol):
@@ -100,7 +125,7 @@ def _cluster_of(root: Path) -> str | None:
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             name, _, value = line.partition("=")
             if name.strip() == "cluster.id" and value.strip():
-                return f"cluster {value.strip()}"
+                return f"{_CLUSTER}{value.strip()}"
     return None
 
 
@@ -127,8 +152,8 @@ class _Known:
     bounds: Bounds | None = None
 
 
-def _identity(admin: BlockingAdminClient) -> str:
-    return f"cluster {admin.cluster_id or 'without an id'}"
+def identity_of(admin: BlockingAdminClient) -> str:
+    return f"{_CLUSTER}{admin.cluster_id or 'without an id'}"
 
 
 @dataclass(frozen=True)
@@ -144,7 +169,7 @@ class ClusterOrigin:
         if self._known.identity is None:
             with AdminClient.connect(dict(self.properties)) as admin:
                 admin.brokers()
-                self._known.identity = _identity(admin)
+                self._known.identity = identity_of(admin)
         return self._known.identity
 
     def bounds(self) -> Bounds:
@@ -167,7 +192,7 @@ class ClusterOrigin:
     def _bounds(self, timeout: float | None) -> Bounds:
         with AdminClient.connect(dict(self.properties)) as admin:
             described = admin.describe_topics([_TOPIC], timeout=timeout)
-            self._known.identity = _identity(admin)
+            self._known.identity = identity_of(admin)
             if isinstance(described.errors.get(_TOPIC), UnknownTopicOrPartition):
                 return Bounds({})
             topic = described.unwrap()[_TOPIC]

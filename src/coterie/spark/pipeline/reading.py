@@ -22,10 +22,8 @@ from coterie.datasets.schemas import schema
 from coterie.errors import CoterieError
 from coterie.spark.quickstart.worker import acknowledge
 
-__all__ = ["BESIDE", "read_commits"]
+__all__ = ["read_commits"]
 
-#: Where they lie until they are taken, beside the tables: the next writer removes what a killed run left.
-BESIDE: Final = ".beside"
 #: A part of the log for one task: a second of work.
 _BYTES_PER_TASK: Final = 32 << 20
 _COMMITS: Final = LogQuery("commits")

@@ -16,16 +16,15 @@ import pyarrow as pa
 from coterie.client import AdminClient
 from coterie.datasets.snapshot import LiveSnapshot, take_snapshot
 from coterie.errors import CoterieError
+from coterie.spark.pipeline.catalog import Step
 from coterie.spark.pipeline.end_offsets import write_days
-from coterie.spark.pipeline.origin import check_cluster
+from coterie.spark.pipeline.origin import check_cluster, identity_of
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.store import TableStore, is_run_id, new_run_id
 from coterie.spark.pipeline.tables import SNAPSHOT_TABLES, SNAPSHOTS, RawTable
 from coterie.spark.pipeline.versions import check_version
 
 __all__ = ["Snapshot", "snapshot"]
-
-_STEP = "snapshots"
 
 
 @dataclass(frozen=True)
@@ -54,11 +53,11 @@ def snapshot(
         _check_id(snapshot_id)
     name = snapshot_id or new_run_id()
     with store.write() as transaction:
-        known: Mapping[str, str] = store.state(_STEP).get("taken", {})
+        known: Mapping[str, str] = store.state(Step.SNAPSHOTS).get("taken", {})
         with AdminClient.connect(dict(properties)) as admin:
             # All topics, for they are needed anyway, and the answer names the cluster, too.
             topics = admin.describe_topics()
-            cluster = f"cluster {admin.cluster_id or 'without an id'}"
+            cluster = identity_of(admin)
             check_cluster(store, cluster)
             if name in known:
                 return Snapshot(name, datetime.fromisoformat(known[name]), is_new=False)
@@ -81,7 +80,7 @@ def snapshot(
         # Only names that somebody chose can come again.
         taken = {**known, name: live.began_at.isoformat()} if snapshot_id else known
         state = {"cluster": cluster, "taken": dict(taken), "newest_groups": rows["groups"]}
-        transaction.remember(_STEP, state)
+        transaction.remember(Step.SNAPSHOTS, state)
         transaction.commit()
     return Snapshot(name, live.began_at, is_new=True, rows=rows, errors=errors)
 

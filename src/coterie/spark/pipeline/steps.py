@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from coterie.console.terminal import note, shown
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, InvalidArgument
 from coterie.spark.pipeline.compaction import compact
 from coterie.spark.pipeline.end_offsets import import_end_offsets
-from coterie.spark.pipeline.origin import ClusterOrigin, SegmentOrigin
+from coterie.spark.pipeline.origin import ClusterOrigin, SegmentOrigin, known_cluster_id
 from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.settings import raw_rows
 from coterie.spark.pipeline.snapshot import snapshot
@@ -160,12 +160,26 @@ class Steps:
             return run_query(spark, self.store, query, parameters, limit)
 
     def plan(self, to: Path, idle: timedelta) -> None:
+        """Write a plan to delete stale groups; without an idle time, all that the mart has."""
+        from coterie.spark.marts.stale import IDLE, delete_plan  # noqa: PLC0415  (needs Spark)
+
+        if timedelta() < idle < IDLE:
+            raise InvalidArgument(
+                "--idle is too short: stale_groups has only groups that were idle for a day; give it"
+                " 1d or more"
+            )
         self.store.must_exist()
         spark = self.spark
-        from coterie.spark.pipeline.delete_plan import write_delete_plan  # noqa: PLC0415
+        from coterie.spark.pipeline.frames import read_table  # noqa: PLC0415  (needs Spark)
 
-        groups = write_delete_plan(spark, self.store, to, idle)
-        click.echo(f"{to}: {groups:,} groups; look at it, then `coterie groups delete --plan {to}`")
+        stale = read_table(spark, self.store, "stale_groups")
+        stale = stale.where(stale.idle_seconds >= idle.total_seconds())
+        lag = read_table(spark, self.store, "lag")
+        plan = delete_plan(stale, lag, cluster_id=known_cluster_id(self.store))
+        plan.save(to)
+        click.echo(
+            f"{to}: {len(plan.groups):,} groups; check it, then run `coterie groups delete --plan {to}`"
+        )
 
     def compact(self, retention: timedelta | None) -> None:
         self.store.must_exist()

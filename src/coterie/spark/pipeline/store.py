@@ -38,7 +38,8 @@ from coterie.spark.pipeline.catalog import (
     load_manifest,
     save,
 )
-from coterie.spark.pipeline.tables import RAW
+from coterie.spark.pipeline.tables import BESIDE, RAW
+from coterie.vocabulary.marts import MARTS
 
 __all__ = ["OWN_DIRECTORIES", "TableStore", "Transaction", "is_run_id", "lock_of", "new_run_id"]
 
@@ -48,25 +49,9 @@ _RUN: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
 _MANIFEST: Final = re.compile(r"manifest-\d{8,}\.json")
 #: Of a manifest or a catalog that a killed run has begun.
 _UNFINISHED: Final = re.compile(rf"(manifest-\d{{8,}}|catalog)\.json{UNFINISHED}")
-#: Where runs write, also before a catalog names it: raw tables, marts (by name, for their own module would
-#: load Spark), and what tasks put beside the tables.
-OWN_DIRECTORIES: Final = frozenset(
-    {
-        *RAW,
-        "commit_rates",
-        "group_summary",
-        "groups_now",
-        "health",
-        "lag",
-        "lag_history",
-        "members_now",
-        "offset_resets",
-        "rebalances",
-        "stale_groups",
-        "topic_subscribers",
-        ".beside",
-    }
-)
+#: Where runs write, also before a catalog names it: raw tables, marts, and the files that tasks write for the
+#: driver.
+OWN_DIRECTORIES: Final = frozenset({*RAW, *MARTS, BESIDE})
 
 
 def new_run_id() -> str:

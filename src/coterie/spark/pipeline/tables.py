@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from coterie.datasets.schemas import LIVE, SCHEMA_VERSION, TIMESTAMP, schema
+from coterie.datasets.schemas import LIVE, SCHEMA_VERSION, TIMESTAMP, schema, stored_schema
 
 __all__ = [
+    "BESIDE",
     "LOG_TABLES",
     "MART_VERSION",
     "RAW",
@@ -26,8 +27,8 @@ __all__ = [
 
 #: Grows when a mart's columns change; `build` replaces what is older.
 MART_VERSION: Final = 2
-#: In front of every row of a snapshot.
-_SNAPSHOT: Final = (pa.field("snapshot_id", pa.string()), pa.field("taken_at", TIMESTAMP))
+#: Files that tasks write for the driver, next to the tables.
+BESIDE: Final = ".beside"
 
 
 class RawTable(NamedTuple):
@@ -44,11 +45,11 @@ class RawTable(NamedTuple):
 
 
 def _of_snapshot(name: str) -> RawTable:
-    columns = list(schema(name))
     if name == "end_offsets":  # a history of its own, which other sources add to
-        return RawTable(name, name, pa.schema(columns), "taken_at", ("topic", "partition"))
-    order = ("snapshot_id", columns[0].name)
-    return RawTable(name, name, pa.schema([*_SNAPSHOT, *columns]), "taken_at", order)
+        order: tuple[str, ...] = ("topic", "partition")
+    else:
+        order = ("snapshot_id", schema(name).names[0])
+    return RawTable(name, name, stored_schema(name), "taken_at", order)
 
 
 LOG_TABLES: Final = (
@@ -72,7 +73,8 @@ SNAPSHOTS: Final = RawTable(
     "snapshots",
     pa.schema(
         [
-            *_SNAPSHOT,
+            pa.field("snapshot_id", pa.string()),
+            pa.field("taken_at", TIMESTAMP),
             pa.field("ended_at", TIMESTAMP),
             pa.field("cluster", pa.string()),
             pa.field("group_count", pa.int64()),

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from coterie.console.rendering import plain
 from coterie.errors import CoterieError
 from coterie.files import replace_file
+from coterie.spark.pipeline.origin import known_source
 from coterie.spark.pipeline.report.figures import FIGURES, Answer, answers
 from coterie.spark.pipeline.report.page import make_page
 from coterie.spark.pipeline.report.parts import Page
@@ -27,9 +28,7 @@ def write_report(spark: SparkSession, store: TableStore, directory: Path) -> Pat
     """Ask, draw and write; the path of the page."""
     found = answers(spark, store)
     now = datetime.now(UTC)
-    source = (
-        store.state("log").get("source") or store.state("snapshots").get("cluster") or "no source"
-    )
+    source = known_source(store) or "no source"
     page = make_page(found, source=source, generated_at=now)
     try:
         directory.mkdir(parents=True, exist_ok=True)
