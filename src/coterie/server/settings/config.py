@@ -274,10 +274,13 @@ def _parse(name: str, text: str, default: object) -> object:
     try:
         if isinstance(default, bool):
             return {"true": True, "false": False}[text.lower()]
-        return int(text)
+        number = int(text)
     except (KeyError, ValueError):
         takes = "true or false" if isinstance(default, bool) else "a whole number"
         raise ConfigError(f"{name} takes {takes}, not {text!r}") from None
+    if name in catalog().broker:
+        _kafka_value(name, text)
+    return number
 
 
 def _parse_choice(name: str, text: str, choices: type[Enum]) -> Enum:
