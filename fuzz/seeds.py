@@ -9,13 +9,14 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from coterie.protocol.api import ApiKey
 from coterie.protocol.catalog import all_messages
 from coterie.protocol.codec import encode
 from coterie.protocol.frames import frame
 from coterie.protocol.messages.headers import RequestHeader, ResponseHeader
+from coterie.protocol.metadata_records import MetadataRecord, encode_metadata_record
 from fuzz.targets import message_target, seed
 
 __all__ = ["MAX_SEED", "write_seeds"]
@@ -53,6 +54,8 @@ def _seeds() -> Iterator[bytes]:
             yield seed("group record", bytes((len(key),)) + key + data)
         for batch in vector.get("records") or ():
             yield from _of_batches(bytes.fromhex(batch or ""))
+    for cls in get_args(MetadataRecord):
+        yield seed("metadata record", encode_metadata_record(cls()))
     for line in _lines("record-batches"):
         yield from _of_batches(bytes.fromhex(line["hex"]))
     for log in sorted((DATA / "offsets-log").glob("*.log")):

@@ -35,6 +35,7 @@ from coterie.protocol.group_records import (
     encode_key,
     encode_value,
 )
+from coterie.protocol.metadata_records import decode_metadata_record, encode_metadata_record
 from coterie.protocol.records import RecordBatch, decode_batches, decode_control_record
 from coterie.protocol.records.columns import read_columns
 from coterie.protocol.schema import Message
@@ -164,6 +165,12 @@ def _read_group_record(data: bytes) -> None:
         agree(decode_value(key, encode_value(found, leading_number(value) or 0)), found)
 
 
+def _read_metadata_record(data: bytes) -> None:
+    found = decode_metadata_record(data)
+    if not isinstance(found, Undecoded):
+        agree(decode_metadata_record(encode_metadata_record(found)), found)
+
+
 def _read_batches(data: bytes) -> None:
     """Checksums are not looked at, or no damaged byte would ever get to the records."""
     try:
@@ -248,6 +255,7 @@ def _targets() -> dict[str, Callable[[bytes], Any]]:
         "subscription": partial(_read_blob, decode_subscription),
         "assignment": partial(_read_blob, decode_assignment),
         "group record": _read_group_record,
+        "metadata record": _read_metadata_record,
         "batches": _read_batches,
         "columns": _read_columns,
     }

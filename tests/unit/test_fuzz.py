@@ -58,7 +58,7 @@ def test_every_target_has_a_seed_that_it_takes(tmp_path: Path) -> None:
         reached.add(names[int.from_bytes(data[:2], "big")])
         targets.run(data)
     pairs = sum(len(cls.__versions__.each()) for cls in all_messages().values())
-    assert len(names) == pairs + 8
+    assert len(names) == pairs + 9
     assert reached == set(names)
 
 

@@ -1,4 +1,4 @@
-"""Delegation tokens on the embedded cluster: expiry, sessions, restarts, the audit log, no secret anywhere."""
+"""Delegation tokens on the embedded cluster: expiry, sessions, restarts, audit log; no secret is shown."""
 
 from __future__ import annotations
 
