@@ -23,9 +23,18 @@ from coterie.testing.certificates import Authority, Files
 from tests.kit.kafka import KafkaCluster
 from tests.kit.wire_client import WireClient
 
-__all__ = ["STORE_PASSWORD", "Certificates", "add_scram_users", "login", "secure_kafka"]
+__all__ = [
+    "MAPPING_RULES",
+    "STORE_PASSWORD",
+    "Certificates",
+    "add_scram_users",
+    "login",
+    "secure_kafka",
+]
 
 STORE_PASSWORD: Final = "store-hush"
+#: The user is the common name of certificates that Acme issued.
+MAPPING_RULES: Final = "RULE:^CN=(.*?),OU=.*,O=Acme$/$1/L,DEFAULT"
 _MECHANISMS: Final = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 _PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -60,7 +69,7 @@ def secure_kafka(
         "ssl.truststore.location": str(certificates.truststore),
         "ssl.truststore.type": "PKCS12",
         "ssl.truststore.password": STORE_PASSWORD,
-        "ssl.principal.mapping.rules": "RULE:^CN=(.*?),OU=.*,O=Acme$/$1/L,DEFAULT",
+        "ssl.principal.mapping.rules": MAPPING_RULES,
         "listener.name.mutual.ssl.client.auth": "required",
         "listener.name.tokens.sasl.enabled.mechanisms": "OAUTHBEARER",
         "listener.name.tokens.oauthbearer.sasl.jaas.config": (

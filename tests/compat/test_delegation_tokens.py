@@ -38,7 +38,7 @@ from coterie.security.secrets import Secret
 from coterie.security.tls import Store, TlsSettings, client_context
 from coterie.testing import EmbeddedCluster
 from tests.compat.java import JavaTools
-from tests.compat.secure import STORE_PASSWORD, Certificates, login, secure_kafka
+from tests.compat.secure import MAPPING_RULES, STORE_PASSWORD, Certificates, login, secure_kafka
 from tests.compat.token_conversations import DAY, TokenTalk, create, describe, wait_for_tokens
 from tests.kit.plugin import require_kafka
 from tests.kit.wire_client import WireClient
@@ -91,7 +91,7 @@ def our_settings(certificates: Certificates) -> dict[str, str]:
         "ssl.keystore.location": str(certificates.server.pkcs12),
         "ssl.keystore.password": STORE_PASSWORD,
         "ssl.truststore.location": str(certificates.authority),
-        "ssl.principal.mapping.rules": "RULE:^CN=(.*?),O=Acme$/$1/L,DEFAULT",
+        "ssl.principal.mapping.rules": MAPPING_RULES,
         "connection.failed.authentication.delay.ms": "1",
     }
 

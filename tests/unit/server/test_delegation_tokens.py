@@ -122,7 +122,7 @@ def test_a_session_ends_with_the_token_or_before(session: int, longest: int) -> 
             assert longest - 50_000 < lifetime <= longest
 
 
-def test_a_client_cannot_leave_its_owner(cluster: EmbeddedCluster) -> None:
+def test_f38_a_client_cannot_leave_its_owner(cluster: EmbeddedCluster) -> None:
     """A client that authenticates again with a token of another owner is refused (KIP-368)."""
     with login(cluster, "bob") as client:
         other = created(client)
