@@ -17,7 +17,6 @@ time; nothing here prints one.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import tomllib
@@ -120,7 +119,7 @@ def _from_keyring(name: str, where: str) -> str:
 
 
 class Contexts:
-    """The configuration file: read as a whole, changed line by line, so that comments stay."""
+    """The configuration file: what is in it, and changes that keep comments and everything else."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or config_path()
@@ -130,11 +129,13 @@ class Contexts:
             self._text = ""
         except (OSError, UnicodeDecodeError) as error:
             raise CoterieError(f"{self.path} cannot be read: {error}") from None
-        self._parse()
+        self.current, self.items = self._parsed(self._text)
 
-    def _parse(self) -> None:
+    def _parsed(self, text: str) -> tuple[str | None, dict[str, dict[str, object]]]:
+        """The name of the current context, and the settings of all."""
         try:
-            document = tomllib.loads(self._text)
+            # Commands that only read do not wait for tomlkit to load.
+            document = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise CoterieError(f"{self.path}: {error}") from None
         contexts = document.get("contexts", {})
@@ -142,8 +143,10 @@ class Contexts:
             isinstance(each, dict) for each in contexts.values()
         ):
             raise CoterieError(f"{self.path}: contexts are tables: [contexts.NAME]")
-        self.current: str | None = document.get("current")
-        self.items = {name: dict(_flat(each)) for name, each in contexts.items()}
+        current = document.get("current")
+        if not isinstance(current, str | None):
+            raise CoterieError(f"{self.path}: current is the name of a context, not {current!r}")
+        return current, {name: dict(_flat(each)) for name, each in contexts.items()}
 
     def get(self, name: str) -> dict[str, object]:
         """The settings of a context; secrets are still places."""
@@ -155,59 +158,63 @@ class Contexts:
     # -- changes --------------------------------------------------------------------------------------
 
     def use(self, name: str) -> None:
+        """Make a context the current one."""
         self.get(name)
-        line = f"current = {json.dumps(name)}\n"
-        head, header, rest = self._split(r"^\[")
-        head, count = re.subn(r"^current\s*=.*\n?", line, head, count=1, flags=re.MULTILINE)
-        self._save((head if count else line + head) + header + rest)
+        document = self._document()
+        document["current"] = name
+        self._save(document, name, self.items)
 
     def put(self, name: str, settings: Mapping[str, object]) -> None:
         """Set some settings of a context; a new context is made."""
         if not _NAME.fullmatch(name):
             raise CoterieError(f"a context is named with letters, digits, - and _, not {name!r}")
-        lines = {key: f"{key} = {_toml(value)}\n" for key, value in settings.items()}
-        if name not in self.items:
-            gap = "\n" if self._text else ""
-            current = "" if self.current or self._text else f"current = {json.dumps(name)}\n\n"
-            self._save(f"{current}{self._text}{gap}[contexts.{name}]\n{''.join(lines.values())}")
-            return
-        before, block, after = self._block(name)
-        for key, line in lines.items():
-            pattern = rf"^{re.escape(key)}\s*=.*\n?"
-            found = re.search(pattern, block, re.MULTILINE)
-            start, end = found.span() if found else (len(block.rstrip("\n")) + 1,) * 2
-            block = block[:start] + line + block[end:]
-        self._save(before + block + after)
+        import tomlkit  # noqa: PLC0415 - only for changes
+
+        document, current = self._document(), self.current
+        if not self._text:
+            document["current"] = current = name
+        contexts = document.setdefault("contexts", tomlkit.table(is_super_table=True))
+        context = contexts.setdefault(name, tomlkit.table())
+        for key, value in settings.items():
+            try:
+                _set(context, key, value)
+            except TypeError:
+                raise CoterieError(
+                    f"{self.path}: cannot set {key} of context {name!r}: another setting is in its"
+                    " place; edit the file"
+                ) from None
+        changed = {key: value for key, value in self.items.items() if key != name}
+        self._save(document, current, {**changed, name: {**self.items.get(name, {}), **settings}})
 
     def remove(self, name: str) -> None:
+        """Remove a context, with all of its tables."""
         self.get(name)
-        before, _, after = self._block(name)
+        document = self._document()
+        del document["contexts"][name]
         if self.current == name:
-            before = re.sub(r"^current\s*=.*\n?", "", before, count=1, flags=re.MULTILINE)
-        self._save(before + after)
+            del document["current"]
+        left = {key: value for key, value in self.items.items() if key != name}
+        self._save(document, None if self.current == name else self.current, left)
 
-    def _split(self, pattern: str) -> tuple[str, str, str]:
-        found = re.search(pattern, self._text, re.MULTILINE)
-        if found is None:
-            return self._text, "", ""
-        return self._text[: found.start()], found.group(), self._text[found.end() :]
+    def _document(self) -> Any:
+        import tomlkit  # noqa: PLC0415 - only for changes
 
-    def _block(self, name: str) -> tuple[str, str, str]:
-        """The text before a context's table, the table, and the text behind it."""
-        before, header, rest = self._split(rf'^\[contexts\."?{re.escape(name)}"?\].*\n?')
-        if not header:
-            raise CoterieError(f"{self.path}: context {name!r} is not a table of its own; edit it")
-        following = re.search(r"^\[", rest, re.MULTILINE)
-        end = len(rest) if following is None else following.start()
-        return before, header + rest[:end], rest[end:]
+        return tomlkit.parse(self._text)
 
-    def _save(self, text: str) -> None:
+    def _save(
+        self, document: Any, current: str | None, items: Mapping[str, Mapping[str, object]]
+    ) -> None:
+        """Write the document, if it says what it should: the file may be written in unusual ways."""
         from coterie.plans.documents import save_bytes  # noqa: PLC0415 - only for changes
 
-        self._text = text
-        self._parse()
+        text = document.as_string()
+        if self._parsed(text) != (current, items):
+            raise CoterieError(
+                f"{self.path} is written in a way that needs an editor: change it there"
+            )
+        self._text, self.current, self.items = text, *self._parsed(text)
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Whoever edits it by hand may have put a password into it.
+        # It may have a password in it that was written by hand.
         save_bytes(self.path, text.encode(), private=True)
 
 
@@ -217,15 +224,30 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, obj
         name = f"{prefix}{key}"
         if isinstance(value, Mapping) and not (len(value) == 1 and set(value) <= set(_PLACES)):
             yield from _flat(value, f"{name}.")
+        elif isinstance(value, list):
+            yield name, ",".join(map(str, value))
         else:
-            yield name, value
+            yield name, str(value).lower() if isinstance(value, bool) else value
 
 
-def _toml(value: object) -> str:
+def _set(table: Any, name: str, value: object) -> None:
+    """Set `a.b.c` where it is, or where the tables that exist leave it to be."""
+    import tomlkit  # noqa: PLC0415 - only for changes
+
     if isinstance(value, Mapping):
-        ((place, where),) = value.items()
-        return f"{{ {place} = {json.dumps(where)} }}"
-    return json.dumps(str(value))
+        item: Any = tomlkit.inline_table()
+        item.update(value)
+    else:
+        item = tomlkit.item(str(value))
+    rest = [name] if name in table else name.split(".")
+    while len(rest) > 1 and rest[0] in table:
+        table = table[rest.pop(0)]
+        if not isinstance(table, Mapping):
+            raise TypeError
+    if len(rest) > 1 and hasattr(table, "append"):
+        table.append(tomlkit.key(rest), item)
+    else:
+        table[".".join(rest)] = item
 
 
 def context_names(incomplete: str) -> list[str]:

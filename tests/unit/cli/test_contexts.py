@@ -116,6 +116,147 @@ def test_changes_keep_comments(config: Path) -> None:
         left.get("prod")
 
 
+#: Everything that TOML allows around a context, and that a search for lines gets wrong.
+NESTED = '''\
+# the file of the operators
+notes = """
+[contexts.prod]
+this is text, not a table
+current = "nothing"
+"""
+current = "prod" # for today
+
+[contexts.prod]
+bootstrap.servers = "prod:9093" # three brokers
+
+[contexts.prod.sasl]
+mechanism = "PLAIN"
+password = { env = "PROD_PASSWORD" }
+
+# the quiet one
+[contexts.staging]
+"bootstrap.servers" = "staging:9092"
+comment.text = """
+[contexts.other]
+"""
+
+[contexts.inline]
+ssl = { ca.location = "/ca.pem", key.password = { file = "/secret" } }
+'''
+
+
+def test_a_context_goes_with_its_sub_tables(config: Path) -> None:
+    config.write_text(NESTED)
+    contexts = Contexts()
+    assert contexts.get("prod")["sasl.password"] == {"env": "PROD_PASSWORD"}
+    contexts.remove("prod")
+    left = Contexts()
+    assert sorted(left.items) == ["inline", "staging"]
+    assert left.current is None
+    assert "sasl" not in config.read_text()
+    document = tomllib.loads(config.read_text())
+    assert "this is text" in document["notes"]
+    assert "# the file of the operators" in config.read_text()
+
+
+def test_text_that_looks_like_a_table_is_text(config: Path) -> None:
+    config.write_text(NESTED)
+    before = tomllib.loads(NESTED)
+    contexts = Contexts()
+    contexts.put("staging", {"client.id": "me"})
+    contexts.put("prod", {"client.id": "me", "sasl.password": {"file": "/new"}})
+    contexts.put("inline", {"ssl.ca.location": "/other.pem"})
+    contexts.use("staging")
+    after = tomllib.loads(config.read_text())
+    assert after["notes"] == before["notes"]
+    assert after["current"] == "staging"
+    again = Contexts()
+    assert again.get("staging") == {
+        "bootstrap.servers": "staging:9092",
+        "comment.text": "[contexts.other]\n",
+        "client.id": "me",
+    }
+    assert again.get("prod") == {
+        "bootstrap.servers": "prod:9093",
+        "client.id": "me",
+        "sasl.mechanism": "PLAIN",
+        "sasl.password": {"file": "/new"},
+    }
+    assert again.get("inline") == {
+        "ssl.ca.location": "/other.pem",
+        "ssl.key.password": {"file": "/secret"},
+    }
+    for comment in ("# the file of the operators", "# for today", "# three brokers", "# the quiet"):
+        assert comment in config.read_text()
+
+
+@pytest.mark.parametrize("step", ["use", "put", "remove"])
+def test_tables_in_any_order(config: Path, step: str) -> None:
+    config.write_text(
+        '[contexts.a]\nx = "1"\n[contexts.b]\nx = "2"\n[contexts.a.sasl]\nmechanism = "PLAIN"\n'
+    )
+    contexts = Contexts()
+    expected = {"a": {"x": "1", "sasl.mechanism": "PLAIN"}, "b": {"x": "2"}}
+    assert contexts.items == expected
+    if step == "use":
+        contexts.use("b")
+    elif step == "put":
+        contexts.put("a", {"x": "3", "sasl.username": "me"})
+        expected["a"] |= {"x": "3", "sasl.username": "me"}
+    else:
+        contexts.remove("a")
+        del expected["a"]
+    left = Contexts()
+    assert left.items == expected
+    assert left.current == ("b" if step == "use" else None)
+
+
+def test_a_new_file_is_one_that_people_can_read(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "config.toml"
+    contexts = Contexts(path)
+    contexts.put("prod", {"bootstrap.servers": "prod:1", "sasl.password": {"env": "SECRET"}})
+    contexts.put("staging", {"bootstrap.servers": "staging:1"})
+    assert path.read_text() == (
+        'current = "prod"\n\n[contexts.prod]\nbootstrap.servers = "prod:1"\n'
+        'sasl.password = {env = "SECRET"}\n\n[contexts.staging]\nbootstrap.servers = "staging:1"\n'
+    )
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("current = 5", "current is the name of a context"),
+        ("contexts = 5", r"contexts are tables: \[contexts.NAME\]"),
+        ("[contexts]\nprod = 5", r"contexts are tables: \[contexts.NAME\]"),
+        ("current = ", "config.toml: "),
+    ],
+)
+def test_a_file_that_is_wrong_is_named(config: Path, text: str, why: str) -> None:
+    config.write_text(text)
+    with pytest.raises(CoterieError, match=why):
+        Contexts()
+
+
+def test_a_setting_that_is_in_the_way_of_another_is_named(config: Path) -> None:
+    config.write_text('[contexts.prod]\nsasl = "text"\n')
+    with pytest.raises(CoterieError, match="cannot set sasl.password of context 'prod'"):
+        Contexts().put("prod", {"sasl.password": {"env": "X"}})
+    assert config.read_text() == '[contexts.prod]\nsasl = "text"\n'
+
+
+def test_values_of_other_types_are_settings_too(config: Path) -> None:
+    config.write_text(
+        '[contexts.prod]\nbootstrap.servers = ["a:1", "b:2"]\nretry.backoff.ms = 5\n'
+        "enable.ssl.certificate.verification = false\n"
+    )
+    assert Contexts().get("prod") == {
+        "bootstrap.servers": "a:1,b:2",
+        "retry.backoff.ms": 5,
+        "enable.ssl.certificate.verification": "false",
+    }
+
+
 def test_secrets_come_from_their_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "from the environment")
     (tmp_path / "secret").write_text("from a file\n")
