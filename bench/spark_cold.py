@@ -42,9 +42,9 @@ seen = {{"python": time.time() - begin}}
 {_READ}
 """
 _OURS: Final = f"""{_HEAD}
-from coterie.spark.pipeline.progress import Progress
+from coterie.console.progress import StepProgress
 from coterie.spark.quickstart.session import Starting, pipeline_session
-with pipeline_session(Progress(quiet=True), Starting(master="local[2]")) as spark:
+with pipeline_session(StepProgress(quiet=True), Starting(master="local[2]")) as spark:
     told(spark)
 """
 _PLAIN: Final = f"""{_HEAD}
@@ -60,7 +60,7 @@ import json, sys, time
 from contextlib import contextmanager
 begin = float(sys.argv[1])
 from coterie.cli.main import main
-from coterie.spark.pipeline.progress import Progress
+from coterie.console.progress import StepProgress
 steps = {"python and imports": time.time() - begin}
 
 @contextmanager
@@ -69,7 +69,7 @@ def step(self, what):
     yield
     steps[what] = time.time() - start
 
-Progress.step = step
+StepProgress.step = step
 try:
     main(["pipeline", "run", "--segments", sys.argv[2], "--out", sys.argv[3], "--master", "local[2]"])
 except SystemExit as end:

@@ -125,7 +125,7 @@ class Change:
 
         async def work(admin: AdminClient) -> tuple[list[Outcome], bool]:
             execution = Execution(admin, plan, undo)
-            async with Progress("Changing", len(plan.groups)) as bar:
+            with Progress("Changing", len(plan.groups)) as bar:
                 try:
                     return await execution.run(bar.advance), execution.saved
                 except BaseException:

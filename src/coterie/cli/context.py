@@ -7,7 +7,14 @@ from typing import Final
 
 import click
 
-from coterie.console.contexts import Contexts, is_secret, keyring, parse_value, split_keyring, told
+from coterie.console.configuration import (
+    Contexts,
+    is_secret,
+    keyring,
+    parse_value,
+    split_keyring,
+    told,
+)
 from coterie.console.options import complete_contexts, listed
 from coterie.console.output import Column, Format, Listing
 from coterie.console.terminal import note

@@ -304,7 +304,7 @@ async def _add_lag(
 async def _add_commits(admin: AdminClient, found: Found) -> None:
     from coterie.cli.commit_times import read_commit_times  # noqa: PLC0415 - few ask for it
 
-    async with Progress("Reading __consumer_offsets") as bar:
+    with Progress("Reading __consumer_offsets") as bar:
         names = [row.group for row in found.rows]
         found.commits = await read_commit_times(admin, names, bar.expect, bar.advance)
     found.missing.errors |= {str(key): str(each) for key, each in found.commits.errors.items()}

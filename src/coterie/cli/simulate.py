@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import click
 
+from coterie.console.progress import Progress
 from coterie.datasets.times import LAST_MS
 from coterie.simulation.chronicle import iso
 from coterie.simulation.simulator import START_MS, simulate
@@ -68,21 +67,17 @@ def command(
     one; only the clock is not.
     """
     began = time.monotonic()
-    run = partial(
-        simulate,
-        out,
-        groups=groups,
-        hours=hours,
-        seed=seed,
-        partitions=partitions,
-        commit_every_ms=commit_interval * 1_000,
-        workers=workers or os.cpu_count() or 1,
-    )
-    if sys.stderr.isatty():
-        with click.progressbar(length=groups, label="groups", file=sys.stderr) as bar:
-            done = run(progress=bar.update)
-    else:  # where click would still write the label
-        done = run()
+    with Progress("Simulating", groups) as bar:
+        done = simulate(
+            out,
+            groups=groups,
+            hours=hours,
+            seed=seed,
+            partitions=partitions,
+            commit_every_ms=commit_interval * 1_000,
+            workers=workers or os.cpu_count() or 1,
+            progress=bar.advance,
+        )
     click.echo(
         f"{done.directory}: {done.groups:,} groups, {iso(done.start_ms)} to {iso(done.end_ms)}, "
         f"{done.records:,} records, {done.end_offsets:,} end offsets; {done.rebalances:,} rebalances, "

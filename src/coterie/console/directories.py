@@ -1,14 +1,34 @@
-"""Where the commands keep files that nobody gave them a place for: the user's state directory."""
+"""The user's directories, below XDG_CONFIG_HOME, XDG_STATE_HOME and XDG_CACHE_HOME on Linux.
+
+platformdirs takes milliseconds to load, and a command that is given a cluster needs none of them.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-__all__ = ["state_directory"]
+__all__ = ["cache_directory", "config_path", "state_directory"]
+
+
+def config_path() -> Path:
+    """The configuration file: COTERIE_CONFIG, or config.toml in the user's configuration directory."""
+    if chosen := os.environ.get("COTERIE_CONFIG"):
+        return Path(chosen)
+    from platformdirs import user_config_path  # noqa: PLC0415 - see above
+
+    return user_config_path("coterie", appauthor=False) / "config.toml"
 
 
 def state_directory(name: str) -> Path:
-    """A directory of ours below XDG_STATE_HOME; it need not exist."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base).absolute() / "coterie" / name
+    """The default directory of undo files, of a cluster's data and of the demo's tables; it may not exist."""
+    from platformdirs import user_state_path  # noqa: PLC0415 - see above
+
+    return user_state_path("coterie", appauthor=False) / name
+
+
+def cache_directory() -> Path:
+    """The directory of files that can be made again; it may not exist."""
+    from platformdirs import user_cache_path  # noqa: PLC0415 - see above
+
+    return user_cache_path("coterie", appauthor=False)

@@ -88,7 +88,7 @@ def connected(command: F) -> F:
 
 
 def complete_contexts(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    from coterie.console.contexts import context_names  # noqa: PLC0415 - only while completing
+    from coterie.console.configuration import context_names  # noqa: PLC0415 - only while completing
 
     return context_names(incomplete)
 

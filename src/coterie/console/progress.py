@@ -1,46 +1,54 @@
-"""Progress: a bar on standard error for what takes longer than a second, on a terminal only."""
+"""Progress: a bar on standard error for work that takes longer than a second, on a terminal only."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
-from coterie.console.terminal import is_terminal
+from coterie.console.terminal import has_unicode, is_screen, is_terminal, note
 
-if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-    from rich.progress import TaskID
-
-__all__ = ["Progress"]
+__all__ = ["Progress", "StepProgress"]
 
 _PATIENCE_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 0.25
 
 
 class Progress:
-    """Use as `async with`; whoever works calls `advance`. Without a total it only shows that work goes on.
+    """Use as `with`; the work calls `advance`. Without a total the bar only shows that work is under way.
 
-    One bar is shown at a time: inside of another one, that of the inner work.
+    One bar is shown at a time: inside of another one, that of the inner work. `poll` is called now and then
+    and returns what is done and the total, if it is known.
     """
 
     _open: list[Progress] = []  # noqa: RUF012 - there is one terminal
 
-    def __init__(self, title: str, total: int | None = None) -> None:
+    def __init__(
+        self,
+        title: str,
+        total: int | None = None,
+        *,
+        poll: Callable[[], tuple[int, int] | None] | None = None,
+    ) -> None:
         self._title = title
         self._total = total
         self._done = 0
-        self._shown: tuple[Bar, TaskID] | None = None
-        self._waiting: asyncio.TimerHandle | None = None
+        self._poll = poll
+        self._hidden = threading.Event()
+        self._thread: threading.Thread | None = None
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         if self._open:
             self._open[-1].hide()
         self._open.append(self)
-        self.wait()
+        self.show_later()
         return self
 
-    async def __aexit__(
+    def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
@@ -49,36 +57,66 @@ class Progress:
         self.hide()
         self._open.remove(self)
         if self._open:
-            self._open[-1].wait()
+            self._open[-1].show_later()
 
     def advance(self, count: int = 1) -> None:
         self._done += count
-        if self._shown is not None:
-            self._shown[0].update(self._shown[1], completed=self._done)
 
     def expect(self, total: int) -> None:
         """The total became known."""
         self._total = total
-        if self._shown is not None:
-            self._shown[0].update(self._shown[1], total=total)
 
-    def wait(self) -> None:
-        if is_terminal(sys.stderr):
-            loop = asyncio.get_running_loop()
-            self._waiting = loop.call_later(_PATIENCE_SECONDS, self._show)
+    def show_later(self) -> None:
+        """Show the bar if the work is not done in a second."""
+        if is_screen(sys.stderr):
+            self._hidden = threading.Event()
+            self._thread = threading.Thread(target=self._show, args=(self._hidden,), daemon=True)
+            self._thread.start()
 
-    def _show(self) -> None:
+    def hide(self) -> None:
+        """Erase the bar, before anything else is written."""
+        self._hidden.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _show(self, hidden: threading.Event) -> None:
+        """In a thread: the work may be synchronous, asynchronous, or in other processes."""
+        if hidden.wait(_PATIENCE_SECONDS):
+            return
         from rich.console import Console  # noqa: PLC0415 - what is quick needs no bar
         from rich.progress import Progress as Bar  # noqa: PLC0415
 
-        bar = Bar(console=Console(stderr=True), transient=True)
-        task = bar.add_task(self._title, total=self._total, completed=self._done)
-        bar.start()
-        self._shown = (bar, task)
+        if hidden.is_set():
+            return
+        with Bar(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(self._title, total=None)
+            while True:
+                if self._poll is not None and (seen := self._poll()) is not None:
+                    self._done, self._total = seen
+                bar.update(task, completed=self._done, total=self._total or None)
+                if hidden.wait(_POLL_SECONDS):
+                    return
 
-    def hide(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-        if self._shown is not None:
-            self._shown[0].stop()
-            self._shown = None
+
+class StepProgress:
+    """The steps of a long command: a bar for each, and on a terminal a line with the time it took.
+
+    `poll` returns what is done and the total of the work inside a step, such as Spark's tasks.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self.poll: Callable[[], tuple[int, int] | None] | None = None
+
+    @contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        """Show that a step is under way, and how long it took when it is done."""
+        if self._quiet or not is_terminal(sys.stderr):
+            yield
+            return
+        began = perf_counter()
+        with Progress(what, poll=lambda: self.poll() if self.poll is not None else None):
+            yield
+        mark = "✓ " if has_unicode(sys.stderr) else ""
+        note(f"{mark}{what} ({perf_counter() - began:.1f} s)")

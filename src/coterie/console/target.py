@@ -45,7 +45,7 @@ class Target:
 
     def spelled(self) -> tuple[list[str], list[str]]:
         """Options that name the same cluster in another command, and the secrets that are not among them."""
-        from coterie.console.contexts import is_secret  # noqa: PLC0415 - TOML takes time to load
+        from coterie.console.configuration import is_secret  # noqa: PLC0415 - TOML takes time to load
 
         named = (
             ("--context", self.context),
@@ -109,7 +109,7 @@ class Target:
 
     def _context(self, *, elsewhere: bool) -> dict[str, object]:
         """The settings of a context; `elsewhere` says whether an address is given without it."""
-        from coterie.console.contexts import Contexts, reveal  # noqa: PLC0415 - TOML takes time to load
+        from coterie.console.configuration import Contexts, reveal  # noqa: PLC0415 - TOML takes time to load
 
         named = self.context or os.environ.get("COTERIE_CONTEXT")
         if not named and elsewhere:
@@ -133,7 +133,7 @@ class Target:
             async with AdminClient(properties) as admin:
                 if quiet:
                     return await work(admin)
-                async with Progress("Asking the cluster"):
+                with Progress("Asking the cluster"):
                     return await work(admin)
 
         return asyncio.run(connected())

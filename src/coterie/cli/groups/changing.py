@@ -143,7 +143,7 @@ def reset(
         rows = found.rows + _not_there_yet(selection, found.missing)
         reason = f"coterie groups reset {selection.in_words()}"
         to = _destination(place, shift_by, ago, like)
-        async with Progress("Planning", len(rows)) as bar:
+        with Progress("Planning", len(rows)) as bar:
             plan = await plan_reset(
                 admin, _planned(rows), to, selection.scope(), reason=reason, step=bar.advance
             )

@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 
+from coterie.console.progress import StepProgress
 from coterie.spark.marts import Inputs, dependencies, make, schema_of
 from coterie.spark.pipeline.catalog import Step
 from coterie.spark.pipeline.frames import literal, must_be_shared, read_table, replace_mart
 from coterie.spark.pipeline.gaps import GAPS
 from coterie.spark.pipeline.last_build import remember_build
-from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.settings import has_few, writing
 from coterie.spark.pipeline.store import TableStore, Transaction
 from coterie.spark.pipeline.tables import MART_VERSION, RAW, RawTable
@@ -37,10 +37,10 @@ _OF_GROUPS = frozenset({"groups", "members", "assignments", "offsets"})
 
 
 def build(
-    spark: SparkSession, store: TableStore, progress: Progress | None = None
+    spark: SparkSession, store: TableStore, progress: StepProgress | None = None
 ) -> dict[str, int]:
     """Make all marts; the rows of each."""
-    progress = progress or Progress(quiet=True)
+    progress = progress or StepProgress(quiet=True)
     with store.write() as transaction, writing(spark, store):
         must_be_shared(spark, store.root)
         as_of = newest_moment(store)
@@ -60,7 +60,7 @@ def build(
     return rows
 
 
-def _in_turn(make_table: Callable[[str], int], progress: Progress) -> dict[str, int]:
+def _in_turn(make_table: Callable[[str], int], progress: StepProgress) -> dict[str, int]:
     rows = {}
     for name in dependencies().static_order():
         with progress.step(f"Making {name.replace('_', ' ')}"):

@@ -24,13 +24,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
+from coterie.console.progress import StepProgress
 from coterie.errors import CoterieError
 from coterie.spark.pipeline.catalog import TAIL, Step
 from coterie.spark.pipeline.end_offsets import write_days
 from coterie.spark.pipeline.frames import append_raw, literal, must_be_shared, spark_schema
 from coterie.spark.pipeline.gaps import GAPS, Gap, known_gaps, read_until, renewed
 from coterie.spark.pipeline.origin import Bounds, Origin, check_cluster
-from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.reading import read_commits
 from coterie.spark.pipeline.store import TableStore, Transaction
 from coterie.spark.pipeline.tables import BESIDE, LOG_TABLES, RawTable
@@ -66,12 +66,12 @@ def ingest(
     spark: SparkSession,
     store: TableStore,
     origin: Origin,
-    progress: Progress | None = None,
+    progress: StepProgress | None = None,
     *,
     strict: bool = False,
 ) -> Ingested:
     """Read what is new in the log. With `strict`, all of it or nothing."""
-    progress = progress or Progress(quiet=True)
+    progress = progress or StepProgress(quiet=True)
     with store.write() as transaction:
         for table in LOG_TABLES:
             check_version(store, table)

@@ -14,12 +14,12 @@ from datetime import datetime
 import pyarrow as pa
 
 from coterie.client import AdminClient
+from coterie.console.progress import StepProgress
 from coterie.datasets.snapshot import LiveSnapshot, take_snapshot
 from coterie.errors import CoterieError
 from coterie.spark.pipeline.catalog import Step
 from coterie.spark.pipeline.end_offsets import write_days
 from coterie.spark.pipeline.origin import check_cluster, identity_of
-from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.store import TableStore, is_run_id, new_run_id
 from coterie.spark.pipeline.tables import SNAPSHOT_TABLES, SNAPSHOTS, RawTable
 from coterie.spark.pipeline.versions import check_version
@@ -45,10 +45,10 @@ def snapshot(
     *,
     snapshot_id: str | None = None,
     strict: bool = False,
-    progress: Progress | None = None,
+    progress: StepProgress | None = None,
 ) -> Snapshot:
     """Ask for everything, and keep it. With `strict`, an answer that is not whole is not kept."""
-    progress = progress or Progress(quiet=True)
+    progress = progress or StepProgress(quiet=True)
     if snapshot_id is not None:
         _check_id(snapshot_id)
     name = snapshot_id or new_run_id()

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from coterie.console.progress import StepProgress
 from coterie.console.terminal import note, shown
 from coterie.errors import CoterieError, InvalidArgument
 from coterie.spark.pipeline.compaction import compact
 from coterie.spark.pipeline.end_offsets import import_end_offsets
 from coterie.spark.pipeline.origin import ClusterOrigin, SegmentOrigin, known_cluster_id
-from coterie.spark.pipeline.progress import Progress
 from coterie.spark.pipeline.settings import raw_rows
 from coterie.spark.pipeline.snapshot import snapshot
 from coterie.spark.pipeline.store import TableStore
@@ -49,7 +49,7 @@ class Steps:
         verbose: bool = False,
     ) -> None:
         self.store = TableStore(out)
-        self.progress = Progress(quiet=verbose)
+        self.progress = StepProgress(quiet=verbose)
         self._strict = strict
         self._start = partial(Starting, master=master, memory=driver_memory, verbose=verbose)
         self._starting: Starting | None = None

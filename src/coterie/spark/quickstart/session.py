@@ -14,14 +14,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from coterie.console.directories import cache_directory
+from coterie.console.progress import StepProgress
 from coterie.errors import CoterieError
-from coterie.spark.pipeline.progress import Progress
 from coterie.spark.quickstart import is_plain
 from coterie.spark.quickstart.ending import end_of, end_with_any_thread, hushed, stop
 from coterie.spark.quickstart.failures import explained, last_words
 from coterie.spark.quickstart.launch import Launch
 from coterie.spark.quickstart.master import must_answer
-from coterie.spark.quickstart.startup import QuickStart, cache_directory, prepare
+from coterie.spark.quickstart.startup import QuickStart, prepare
 from coterie.spark.session import SETTINGS, check_versions
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Starting:
 
 
 @contextlib.contextmanager
-def pipeline_session(progress: Progress, starting: Starting) -> Iterator[SparkSession]:
+def pipeline_session(progress: StepProgress, starting: Starting) -> Iterator[SparkSession]:
     """The session for a command. Its log goes to a file that is named if the command fails."""
     if starting.borrowed is not None:
         yield starting.borrowed
@@ -156,7 +157,7 @@ def pipeline_session(progress: Progress, starting: Starting) -> Iterator[SparkSe
     log, verbose = starting.log, starting.verbose
     with progress.step("Starting Spark"):
         spark = starting.session()
-    progress.watch = lambda: _tasks(spark)
+    progress.poll = lambda: _tasks(spark)
     with contextlib.nullcontext() if verbose else hushed():
         try:
             yield spark
@@ -169,7 +170,7 @@ def pipeline_session(progress: Progress, starting: Starting) -> Iterator[SparkSe
             if log is not None:
                 log.unlink(missing_ok=True)
         finally:
-            progress.watch = None
+            progress.poll = None
             stop(spark)
 
 

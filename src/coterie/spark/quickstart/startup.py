@@ -21,9 +21,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from platformdirs import user_cache_path
+from coterie.console.directories import cache_directory
 
-__all__ = ["QuickStart", "cache_directory", "home_of_links", "prepare", "stamp"]
+__all__ = ["QuickStart", "home_of_links", "prepare", "stamp"]
 
 #: A dump that failed this often is not tried again: the class path may be one that cannot be archived.
 _TRIES: Final = 3
@@ -58,11 +58,6 @@ class QuickStart:
         if self.dump is not None and pid is not None:
             with contextlib.suppress(OSError):
                 self.dump.with_suffix(".pid").write_text(str(pid), encoding="ascii")
-
-
-def cache_directory() -> Path:
-    """The user's cache of files that can be made again."""
-    return user_cache_path("coterie", appauthor=False)
 
 
 def prepare(*, local: bool, cache: Path | None = None) -> QuickStart:

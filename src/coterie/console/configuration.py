@@ -1,4 +1,4 @@
-"""Contexts: clusters by name, in `~/.config/coterie/config.toml`, with secrets kept elsewhere.
+"""The configuration file, `~/.config/coterie/config.toml`: contexts, which are clusters by name.
 
     current = "staging"
 
@@ -10,8 +10,8 @@
     sasl.username = "ops"
     sasl.password = { env = "PROD_PASSWORD" }      # or { file = "..." }, or { keyring = "service/user" }
 
-Settings are in Java's or librdkafka's spelling. A secret is read when a connection needs it, and no other
-time; nothing here prints one.
+Settings are in Java's or librdkafka's spelling. Secrets are kept elsewhere and read when a connection needs
+them; they are never printed.
 """
 
 from __future__ import annotations
@@ -24,25 +24,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from coterie.console.directories import config_path
 from coterie.errors import CoterieError, InvalidSetting
 
-__all__ = ["Contexts", "config_path", "context_names", "is_secret", "parse_value", "reveal", "told"]
+__all__ = ["Contexts", "context_names", "is_secret", "parse_value", "reveal", "told"]
 
 _PLACES: Final = ("env", "file", "keyring")
 _SECRET: Final = re.compile(r"password|secret|jaas|token|ssl\.key\.pem|keystore\.key\b")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def config_path() -> Path:
-    """COTERIE_CONFIG, or config.toml below XDG_CONFIG_HOME."""
-    if chosen := os.environ.get("COTERIE_CONFIG"):
-        return Path(chosen)
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(base) / "coterie" / "config.toml"
-
-
 def is_secret(name: str) -> bool:
-    """Whether the setting's value is nobody's business."""
+    """Whether the value of a setting must not be shown."""
     return _SECRET.search(name.replace("_", ".")) is not None
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from coterie.cli.main import main
-from coterie.console.contexts import Contexts, is_secret, parse_value, reveal, told
+from coterie.console.configuration import Contexts, is_secret, parse_value, reveal, told
 from coterie.console.target import Target
 from coterie.errors import CoterieError, InvalidSetting
 from coterie.testing import EmbeddedCluster
@@ -240,7 +240,7 @@ def test_a_file_that_is_wrong_is_named(config: Path, text: str, why: str) -> Non
 
 def test_a_setting_that_is_in_the_way_of_another_is_named(config: Path) -> None:
     config.write_text('[contexts.prod]\nsasl = "text"\n')
-    with pytest.raises(CoterieError, match="cannot set sasl.password of context 'prod'"):
+    with pytest.raises(CoterieError, match=r"cannot set sasl\.password of context 'prod'"):
         Contexts().put("prod", {"sasl.password": {"env": "X"}})
     assert config.read_text() == '[contexts.prod]\nsasl = "text"\n'
 
