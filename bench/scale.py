@@ -207,13 +207,13 @@ async def _write_groups(root: Path, sizes: Sizes) -> None:
     cluster = Cluster(root=root, config=config)
     await cluster.start()
     try:
-        cluster.create_topic(_TOPIC, sizes.scale_offsets, {})
+        cluster.partitions.create_topic(_TOPIC, sizes.scale_offsets, {})
         for number in range(sizes.scale_groups):
             group = f"consumer-group-{number:06}"
             value = empty
             if number < sizes.scale_stable:
                 value = encode_value(_group_value(now, group), 3)
-            partition = cluster.offsets_partition(group)
+            partition = cluster.partitions.offsets_partition(group)
             metadata = (encode_key(GroupMetadataKey(group)), value, now, ())
             partition.append(build_batch([metadata], _LIKE).encode())
             commit = [

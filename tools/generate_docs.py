@@ -17,7 +17,7 @@ from coterie.coordinator.consumer.states import GROUP_STATES, MEMBER_STATES
 from coterie.coordinator.states import ACTIONS, diagram
 from coterie.security.secrets import Secret
 from coterie.server.dispatch import served_apis
-from coterie.server.security.access_rules import Access
+from coterie.server.security.guard import Access
 from coterie.server.settings import groups as group_settings
 from coterie.server.settings import topics as topic_configs
 from coterie.server.settings.catalog import Setting, catalog

@@ -76,7 +76,7 @@ def mapped() -> Iterator[Mapped]:
     made = Connection.connection_made
 
     def counted(self: Connection, transport: asyncio.BaseTransport) -> None:
-        if running and self.broker.cluster is running[0]._twin._cluster:
+        if running and self.server in running[0]._twin.cluster.brokers.values():
             peers.append(transport.get_extra_info("peername")[1])
         made(self, transport)
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from coterie.server.quotas.rates import Rate, TokenBucket, Window
+from coterie.server.quotas.rates import Rate, TokenBucket
+from coterie.server.settings.config import QuotaWindow
 from tests.kit import kafka_jars, processes
 from tests.kit.plugin import require_kafka
 
@@ -27,7 +28,7 @@ class History(NamedTuple):
     """The use of one client."""
 
     kind: str
-    window: Window
+    window: QuotaWindow
     limit: float
     usage: tuple[tuple[int, float], ...]
 
@@ -54,7 +55,13 @@ def histories(seed: int) -> Iterator[History]:
     dice = random.Random(seed)
     for number in range(400):
         window = dice.choice(
-            [Window(), Window(), Window(2, 1_000), Window(4, 250), Window(1, 1_000)]
+            [
+                QuotaWindow(),
+                QuotaWindow(),
+                QuotaWindow(2, 1_000),
+                QuotaWindow(4, 250),
+                QuotaWindow(1, 1_000),
+            ]
         )
         limit = dice.choice([0.5, 1.0, 1_000.0, 10_240.0, 3e6])
         longest_pause_ms = dice.choice([5, 300, 1_500, 6_000, 30_000])

@@ -43,8 +43,8 @@ def run(fs: FaultFS, play: Play[int], **settings: int | GroupConfig) -> None:
         config = ServerConfig(**settings)  # type: ignore[arg-type]
         cluster = Cluster(root=Path("data"), config=config, fs=fs)
         await cluster.start()
-        cluster.create_topic("orders", 1, {})
-        cluster.offsets_partition("any")
+        cluster.partitions.create_topic("orders", 1, {})
+        cluster.partitions.offsets_partition("any")
         host, port = cluster.bootstrap_servers.split(":")
 
         async def ask(question: Callable[[WireClient], int]) -> int:

@@ -26,10 +26,10 @@ from coterie.coordinator import CoordinatorShard
 from coterie.server.broker import Broker
 from coterie.server.cluster import Cluster
 from coterie.server.connections.authentication import _State
-from coterie.server.connections.connection import Connection
+from coterie.server.connections.connection import Connection, Server
 from coterie.server.connections.listeners import Listener
-from coterie.server.connections.slots import Slot, Slots
 from coterie.server.groups.service import GroupService, HostedShard, replay_batch
+from coterie.server.requests.calls import Slot, Slots
 from coterie.storage.files import OsFileSystem
 from tests.kit.broken_promises import BROKEN, BrokenPromises
 from tests.kit.coordinator_watch import COORDINATORS, CoordinatorWatch
@@ -148,7 +148,7 @@ class ServerWatch:
         history = self._coordinators.history(hosted.shard)
         if hosted.loaded and not history.abandoned:
             history.look()
-            fs = hosted.partition.committer.directory._fs
+            fs = hosted.partition.committer.directory.fs
             self._before[_log(hosted)] = (fs, history)
 
     async def check_log(self, hosted: HostedShard) -> None:
@@ -176,7 +176,7 @@ class ServerWatch:
     async def check_running(self, cluster: Cluster) -> None:
         """A test is over, or the cluster is about to stop."""
         for broker in list(cluster.brokers.values()):
-            for hosted in broker.groups.hosted():
+            for hosted in broker.services.groups.hosted():
                 await self.check_log(hosted)
             self._check_limits(broker)
 
@@ -242,7 +242,7 @@ SERVERS = ServerWatch(COORDINATORS, BROKEN)
 
 def _log(hosted: HostedShard) -> tuple[int, str]:
     """Where a log is, on which file system; all of the operating system's are one."""
-    fs = hosted.partition.committer.directory._fs
+    fs = hosted.partition.committer.directory.fs
     which = 0 if isinstance(fs, OsFileSystem) else id(fs)
     return which, str(hosted.partition.log.directory)
 
@@ -326,8 +326,8 @@ def _watch_connections() -> None:
     init, handle, received = Connection.__init__, Connection._handle, Connection.data_received
 
     @functools.wraps(init)
-    def watched_init(self: Connection, broker: Broker, listener: Listener) -> None:
-        init(self, broker, listener)
+    def watched_init(self: Connection, server: Server, listener: Listener) -> None:
+        init(self, server, listener)
         self._slots = OrderedSlots(BROKEN)
 
     @functools.wraps(handle)

@@ -19,7 +19,7 @@ import re
 import types
 import typing
 from functools import cache
-from typing import Any, ClassVar, Final, NamedTuple, dataclass_transform
+from typing import Any, ClassVar, Final, NamedTuple, Self, dataclass_transform
 
 import msgspec
 
@@ -220,6 +220,10 @@ class Response(Message):
     """What a broker answers."""
 
     __kind__ = "response"
+
+    def for_version(self, _version: int, /) -> Self:
+        """The response to send in a version, where that differs from the values of its fields."""
+        return self
 
 
 class Header(Message):

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
 
-from coterie.addresses import address_text
 from coterie.error_codes import ErrorCode
 from coterie.protocol.api import ApiKey
 from coterie.protocol.codec import encode
@@ -19,18 +18,14 @@ from coterie.protocol.frames import frame
 from coterie.protocol.messages.headers import RequestHeader, ResponseHeader
 from coterie.protocol.messages.session import ApiVersion, ApiVersionsResponse
 from coterie.server.connections.connection import Connection
-from coterie.server.groups.service import GroupService
+from coterie.server.connections.listeners import Endpoint
+from coterie.server.dispatch import Row
 from coterie.server.quotas.throttling import Throttling
-from coterie.server.requests.calls import Answer, Call
+from coterie.server.requests.calls import Call
 from coterie.server.requests.faults import Fault, Faults
-from coterie.server.requests.refusals import refusal
-from coterie.server.security.guard import admit
-from coterie.server.settings.topics import topic_defaults
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
-
-    from coterie.server.cluster import Cluster
+from coterie.server.security.guard import AccessControl
+from coterie.server.services import Services
+from coterie.server.settings.config import ServerConfig
 
 __all__ = ["Broker"]
 
@@ -40,53 +35,45 @@ log = logging.getLogger("coterie.server")
 class Broker:
     """Serves requests on its listeners. `served` may be less than Coterie can do (`max_versions`)."""
 
-    def __init__(self, cluster: Cluster, node_id: int, served: Mapping[ApiKey, Answer]) -> None:
-        self.cluster = cluster
-        self.node_id = node_id
-        self.served = dict(served)
-        #: With what was changed while the cluster runs.
-        self.config = cluster.settings.server_config(node_id)
-        #: What topics have that set nothing themselves.
-        self.topic_defaults = topic_defaults(cluster.settings, node_id)
-        self.clock = cluster.clock
-        self.loop = asyncio.get_running_loop()
+    def __init__(
+        self,
+        services: Services,
+        served: Mapping[ApiKey, Row],
+        endpoints: Mapping[str, Endpoint],
+    ) -> None:
+        self.services = services
+        self.served = served
         #: The listeners of this broker by name.
-        self.endpoints = cluster.listeners.endpoints(node_id)
-        #: Host and port for clients, by the listener that they use.
-        self.advertised: dict[str, tuple[str, int]] = {}
-        self.running = False
+        self.endpoints = endpoints
+        self.node_id = services.node_id
+        self.clock = services.clock
+        self.security = services.security
+        self.tasks = services.tasks
+        self.loop = asyncio.get_running_loop()
         self.paused = False
         self.faults = Faults()
-        self.groups = GroupService(self)
-        self.quotas = cluster.quotas
         self.throttling = Throttling(
-            cluster.quotas, self.config.quota_window, cluster.mutations, cluster.clock
+            services.quotas, self.config.quota_window, services.mutations, services.clock
         )
-        #: What happened, for people and tests: requests by API, connections closed by reason.
+        #: Requests by API and closed connections by reason, for the log and for tests.
         self.requests: Counter[ApiKey] = Counter()
         self.closed: Counter[str] = Counter()
-        #: Whether anybody cares who asks; looked at for every request, so it is looked up once.
-        self._guarded = cluster.security.audit is not None
+        self._access = AccessControl(services.security, services.metadata, services.broker_settings)
         self._connections: set[Connection] = set()
         #: Connections that have answers to send.
         self._to_flush: list[Connection] = []
         self._second = 0
         self._in_this_second = 0
         self._sweeper: asyncio.TimerHandle | None = None
-        #: asyncio keeps no reference to its tasks.
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    def own_settings(self) -> dict[str, str]:
-        """Settings that follow from where and how this broker runs."""
-        bound = {name: (each.host, each.port) for name, each in self.endpoints.items()}
-        return {
-            "node.id": str(self.node_id),
-            "broker.id": str(self.node_id),
-            "process.roles": "broker,controller",
-            "listeners": _listener_list(bound),
-            "advertised.listeners": _listener_list(self.advertised),
-            "log.dirs": self.cluster.log_dir(self.node_id).path,
-        }
+    @property
+    def config(self) -> ServerConfig:
+        """The present settings."""
+        return self.services.broker_settings.config
+
+    @property
+    def running(self) -> bool:
+        return self.services.brokers.is_running(self.node_id)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -104,12 +91,15 @@ class Broker:
         except BaseException:
             self._close_listeners()
             raise
-        self.advertised = {name: each.advertised for name, each in self.endpoints.items()}
-        self.running = True
+        self.services.brokers.started(
+            self.node_id,
+            {name: (each.host, each.port) for name, each in self.endpoints.items()},
+            {name: each.advertised for name, each in self.endpoints.items()},
+        )
         self._sweep()
 
     def _close_listeners(self) -> None:
-        self.running = False
+        self.services.brokers.stopped(self.node_id)
         for endpoint in self.endpoints.values():
             endpoint.close()
         if self._sweeper is not None:
@@ -164,7 +154,7 @@ class Broker:
             return "too many connections from one address"
         if self.paused:
             connection.regulate()
-        if self.quotas.limit_connections:
+        if self.throttling.quotas.limit_connections:
             self._limit_rate(connection)
         return None
 
@@ -225,61 +215,40 @@ class Broker:
 
     # -- requests -------------------------------------------------------------------------------------
 
-    def serve(self, call: Call, answer: Answer) -> None:
+    def serve(self, call: Call) -> None:
         """Hand a request to its handler; what the handler returns is the answer."""
         self.requests[call.api] += 1
         if self.faults:
             fault = self.faults.take(call.api, call.request)
             if fault is not None:
-                self._strike(call, answer, fault)
+                self._strike(call, fault)
                 return
-        self._run(call, answer)
+        self._run(call)
 
-    def _run(self, call: Call, answer: Answer) -> None:
+    def _run(self, call: Call) -> None:
+        row = self.served[call.api]
         try:
-            if self._guarded and not admit(self, call, answer.access):
+            if self._access.is_on and not self._access.admit(call, row.access):
                 return
-            response = answer.handler(self, call, call.request)
+            response = row.handler(self.services, call, call.request)
         except Exception:  # one bad request must not end the server, nor its connection's others
             log.exception("broker %d failed on %s v%d", self.node_id, call.api.name, call.version)
-            response = self.refuse(call, ErrorCode.UNKNOWN_SERVER_ERROR)
+            response = call.refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
         if response is not None:
             call.answer(response)
         elif call.meter is not None:
             call.meter.parked()
 
-    def keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let something go on beside others."""
-        task = self.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def run(self, work: Coroutine[Any, Any, None], call: Call) -> None:
-        """Let a handler go on beside others; if it fails, its call is answered all the same."""
-
-        async def guarded() -> None:
-            try:
-                await work
-            except Exception:  # as in _run
-                log.exception("broker %d failed on %s", self.node_id, call.api.name)
-                call.answer(self.refuse(call, ErrorCode.UNKNOWN_SERVER_ERROR))
-
-        self.keep(guarded())
-
-    def refuse(self, call: Call, error: ErrorCode) -> Any:
-        """The answer that says an error for everything the request named."""
-        return refusal(call.request, call.api.response, call.version, error)
-
-    def _strike(self, call: Call, answer: Answer, fault: Fault) -> None:
+    def _strike(self, call: Call, fault: Fault) -> None:
         if fault.delay_ms:
             again = Fault(error_code=fault.error_code, drop=fault.drop, close=fault.close)
-            self.loop.call_later(fault.delay_ms / 1000, self._strike, call, answer, again)
+            self.loop.call_later(fault.delay_ms / 1000, self._strike, call, again)
         elif fault.close:
             call.connection.close("a fault was asked for")
         elif fault.error_code is not None:
-            call.answer(self.refuse(call, ErrorCode.of(fault.error_code)))
+            call.answer(call.refusal(ErrorCode.of(fault.error_code)))
         elif not fault.drop:
-            self._run(call, answer)
+            self._run(call)
 
     def unsupported_api_versions(self, header: RequestHeader) -> bytes:
         """The answer to ApiVersions in a version from the future: in version 0, with error 35 (KIP-511)."""
@@ -290,11 +259,6 @@ class Broker:
         )
         head = encode(ResponseHeader(correlation_id=header.correlation_id), 0)
         return frame(head + encode(response, 0))
-
-
-def _listener_list(addresses: Mapping[str, tuple[str, int]]) -> str:
-    """Listeners as Kafka writes them: NAME://host:port, separated by commas."""
-    return ",".join(f"{name}://{address_text(*each)}" for name, each in addresses.items())
 
 
 def _printable(text: str) -> str:

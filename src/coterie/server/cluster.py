@@ -11,13 +11,10 @@ import dataclasses
 import logging
 import re
 import secrets
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from coterie.addresses import address_text
-from coterie.coordinator.partitioner import partition_for
 from coterie.errors import CoterieError
 from coterie.protocol.types import Uuid
 from coterie.security.acls import AclBinding
@@ -26,48 +23,39 @@ from coterie.server.broker import Broker
 from coterie.server.clock import Clock, SystemClock
 from coterie.server.connections.listeners import Listeners
 from coterie.server.dispatch import served_apis
+from coterie.server.groups.service import GroupService
+from coterie.server.metadata.brokers import BrokerRegistry
 from coterie.server.metadata.client_quotas import ClientQuotas
 from coterie.server.metadata.cluster_log import ClusterLog
 from coterie.server.metadata.features import ClusterFeatures
-from coterie.server.metadata.replicas import Election, place_replicas
-from coterie.server.metadata.topics import (
-    CONSUMER_OFFSETS,
-    TRANSACTION_STATE,
-    ClusterMetadata,
-    PartitionMetadata,
-    TopicMetadata,
-)
+from coterie.server.metadata.replicas import Election
+from coterie.server.metadata.topics import ClusterMetadata
 from coterie.server.partitions.committer import Committer
 from coterie.server.partitions.housekeeping import keep_house
 from coterie.server.partitions.leadership import Leadership
-from coterie.server.partitions.partition import Partition
+from coterie.server.partitions.table import PartitionTable
 from coterie.server.quotas.throttling import MutationUsage
+from coterie.server.requests.tasks import BackgroundTasks
 from coterie.server.security.cluster_security import ClusterSecurity
 from coterie.server.security.files import load_invention_key, take_over_security_file
+from coterie.server.services import Services
+from coterie.server.settings.brokers import BrokerSettings
 from coterie.server.settings.cluster import ClusterSettings
 from coterie.server.settings.config import ServerConfig
-from coterie.server.settings.topics import acting_settings, log_config, topic_defaults
+from coterie.server.settings.topics import acting_settings
 from coterie.server.transactions.coordinator import TransactionCoordinator
-from coterie.storage.config import Durability, LogConfig
+from coterie.server.transactions.markers import TransactionMarkers
+from coterie.storage.config import Durability
 from coterie.storage.data_directory import DataDirectory
 from coterie.storage.errors import StorageError
 from coterie.storage.files import FileSystem, MemoryFileSystem, OsFileSystem
-from coterie.storage.partition_log import TopicPartition
 
-__all__ = ["Cluster", "LogDir"]
+__all__ = ["Cluster"]
 
 log = logging.getLogger("coterie.server")
 
 _METADATA_FILE = "cluster.json"
 _BROKER_DIRECTORY = re.compile(r"broker-(\d+)")
-
-
-class LogDir(NamedTuple):
-    """A broker's log directory with the size and the free bytes of its disk; -1 if there is no disk."""
-
-    path: str
-    total_bytes: int
-    usable_bytes: int
 
 
 class Cluster:
@@ -101,24 +89,21 @@ class Cluster:
             self.config = dataclasses.replace(self.config, durability=Durability.OS)
         self.clock: Clock = clock or SystemClock()
         self.brokers: dict[int, Broker] = {}
+        self.registry: BrokerRegistry
         self.metadata: ClusterMetadata
-        self.features: ClusterFeatures
+        self.partitions: PartitionTable
         self.security: ClusterSecurity
-        self.quotas: ClientQuotas
-        self.mutations = MutationUsage(self.config.controller_quota_window)
-        self.settings: ClusterSettings
-        self.transactions: TransactionCoordinator
-        self.leadership = Leadership(self)
-        #: How many partitions `__consumer_offsets` has; 0 before it was made.
-        self.offsets_partitions = 0
         self.storage_error: StorageError | None = None
+        self._leadership: Leadership
+        self._transactions: TransactionCoordinator | None = None
+        self._settings: dict[int, BrokerSettings] = {}
+        self._groups: dict[int, GroupService] = {}
         self._root = root or Path("memory")
         self._fs: FileSystem = fs or (OsFileSystem() if root else MemoryFileSystem())
         self._node_ids = range(first_broker_id, first_broker_id + brokers)
         wanted = dict(zip(self._node_ids, [*ports, *[0] * brokers], strict=False))
         self.listeners = Listeners(self.config, self._node_ids, host, wanted)
         self._max_versions = dict(max_versions or {})
-        self._partitions: dict[tuple[str, int], Partition] = {}
         self._committers: dict[int, Committer] = {}
         self._users = dict(users or {})
         self._acls = tuple(acls)
@@ -130,7 +115,6 @@ class Cluster:
 
     async def start(self) -> None:
         """Open the directories, recover, listen, and take up leadership; all of it or nothing."""
-        self.transactions = TransactionCoordinator(self)
         try:
             await self._start()
         except BaseException:
@@ -139,6 +123,47 @@ class Cluster:
 
     async def _start(self) -> None:
         self._check_directories()
+        self._open_directories()
+        controller = self._committers[self._node_ids[0]].directory
+        self.metadata = ClusterMetadata(
+            controller.load(_METADATA_FILE),
+            new_uuid=_new_uuid,
+            save=lambda state: controller.save(_METADATA_FILE, state),
+        )
+        self.registry = BrokerRegistry(self._node_ids, self.metadata)
+        cluster_log = ClusterLog(controller, self.clock)
+        features = ClusterFeatures(cluster_log)
+        self.security = ClusterSecurity(
+            self.config.security,
+            cluster_log,
+            self.clock,
+            mechanisms=self.listeners.mechanisms,
+            know_clients=self.listeners.know_clients,
+            invention_key=load_invention_key(controller, keep=bool(self.listeners.mechanisms)),
+            new_uuid=_new_uuid,
+        )
+        quotas = ClientQuotas(cluster_log)
+        settings = ClusterSettings(self.config, cluster_log)
+        cluster_log.load()
+        await self._secure(controller)
+        self._build(features, quotas, settings)
+        ignored = sorted(set(self.config.others) - acting_settings())
+        if ignored:
+            log.info("settings that are accepted and have no effect here: %s", ", ".join(ignored))
+        self.partitions.open_all()
+        for broker in self.brokers.values():
+            await broker.listen()
+        self.metadata.unregistered.clear()
+        self._leadership.brokers_returned()
+        if self._transactions is not None:
+            self._transactions.start()
+        first = self.brokers[self._node_ids[0]]
+        work = [keep_house(self._committers.values(), self.clock, lambda: first.config)]
+        if self.security.tokens.enabled:
+            work.append(self.security.tokens.keep_removing_expired())
+        self._background = [asyncio.get_running_loop().create_task(each) for each in work]
+
+    def _open_directories(self) -> None:
         for node_id in self._node_ids:
             directory = DataDirectory.open(
                 self._root / f"broker-{node_id}", self._fs, durability=self.config.durability
@@ -151,35 +176,61 @@ class Cluster:
                 timeout_ms=self.config.offsets_commit_timeout_ms,
                 on_broken=self._storage_broke,
             )
-        controller = self._committers[self._node_ids[0]].directory
-        self.metadata = ClusterMetadata(
-            controller.load(_METADATA_FILE),
-            new_uuid=_new_uuid,
-            save=lambda state: controller.save(_METADATA_FILE, state),
+
+    def _build(
+        self, features: ClusterFeatures, quotas: ClientQuotas, settings: ClusterSettings
+    ) -> None:
+        """Make the services of the cluster and of its brokers, and give each what it needs."""
+        config, clock, metadata, registry = self.config, self.clock, self.metadata, self.registry
+        own = self._settings = {each: BrokerSettings(settings, each) for each in self._node_ids}
+        self.partitions = partitions = PartitionTable(
+            config=config,
+            metadata=metadata,
+            brokers=registry,
+            committers=self._committers,
+            coordinators=self._groups,
+            topic_defaults=lambda node_id: own[node_id].topic_defaults,
         )
-        await self._secure(controller)
+        for node_id in self._node_ids:
+            self._groups[node_id] = GroupService(
+                settings, own[node_id], metadata, partitions, clock
+            )
+        self._leadership = Leadership(config, settings, metadata, registry, partitions)
+        markers = TransactionMarkers(partitions, self._groups, clock)
+        self._transactions = transactions = TransactionCoordinator(
+            config=config,
+            metadata=metadata,
+            features=features,
+            partitions=partitions,
+            markers=markers,
+            clock=clock,
+        )
+        mutations = MutationUsage(config.controller_quota_window)
+        settings.on_broker_change = self._broker_settings_changed
+        settings.on_group_change = self._group_settings_changed
         for node_id in self._node_ids:
             served = served_apis(self._max_versions)
-            self.brokers[node_id] = Broker(self, node_id, served)
-        ignored = sorted(set(self.config.others) - acting_settings())
-        if ignored:
-            log.info("settings that are accepted and have no effect here: %s", ", ".join(ignored))
-        self.settings.on_broker_change = self._broker_settings_changed
-        self.settings.on_group_change = self._group_settings_changed
-        for topic in self.metadata:
-            self._open_partitions(topic, 0)
-        for node_id in self._node_ids:
-            await self.brokers[node_id].listen()
-        self.metadata.unregistered.clear()
-        self.leadership.brokers_returned()
-        self.transactions.start()
-        house = keep_house(
-            self._committers.values(), self.clock, lambda: self.brokers[self._node_ids[0]].config
-        )
-        loop = asyncio.get_running_loop()
-        self._background = [loop.create_task(house)]
-        if self.security.tokens.enabled:
-            self._background.append(loop.create_task(self.security.tokens.keep_removing_expired()))
+            services = Services(
+                node_id=node_id,
+                versions={api: (row.lowest, row.highest) for api, row in served.items()},
+                broker_settings=own[node_id],
+                directory=self._committers[node_id].directory,
+                groups=self._groups[node_id],
+                tasks=BackgroundTasks(node_id),
+                clock=clock,
+                brokers=registry,
+                features=features,
+                leadership=self._leadership,
+                markers=markers,
+                metadata=metadata,
+                mutations=mutations,
+                partitions=partitions,
+                quotas=quotas,
+                security=self.security,
+                settings=settings,
+                transactions=transactions,
+            )
+            self.brokers[node_id] = Broker(services, served, self.listeners.endpoints(node_id))
 
     def _check_directories(self) -> None:
         """Refuse directories of brokers that would not run: their logs would be missing."""
@@ -196,21 +247,7 @@ class Cluster:
             )
 
     async def _secure(self, controller: DataDirectory) -> None:
-        """Users, ACLs and certificates, before anybody can connect. In threads: passwords are hashed."""
-        cluster_log = ClusterLog(controller, self.clock)
-        self.features = ClusterFeatures(cluster_log)
-        self.security = ClusterSecurity(
-            self.config.security,
-            cluster_log,
-            self.clock,
-            mechanisms=self.listeners.mechanisms,
-            know_clients=self.listeners.know_clients,
-            invention_key=load_invention_key(controller, keep=bool(self.listeners.mechanisms)),
-            new_uuid=_new_uuid,
-        )
-        self.quotas = ClientQuotas(cluster_log)
-        self.settings = ClusterSettings(self.config, cluster_log)
-        cluster_log.load()
+        """Users, ACLs and certificates, before a client can connect. In threads: passwords are hashed."""
         take_over_security_file(controller, self.security)
         if self._users or self._acls or self.security.mechanisms:
             await asyncio.to_thread(self.security.set_up, self._users, self._acls)
@@ -223,17 +260,18 @@ class Cluster:
             task.cancel()
         if self._background:
             await asyncio.wait(self._background)
-        self.transactions.stop()
-        for broker in self.brokers.values():
-            broker.groups.resign_all()
+        if self._transactions is not None:
+            self._transactions.stop()
+        for groups in self._groups.values():
+            groups.resign_all()
         for committer in self._committers.values():
             await committer.drain()
         for broker in self.brokers.values():
             await broker.stop()
         for committer in self._committers.values():
             await committer.close()
-        self._partitions.clear()
         self._committers.clear()
+        self._groups.clear()
         self.brokers.clear()
 
     @property
@@ -244,7 +282,9 @@ class Cluster:
     def bootstrap_servers_of(self, listener: str) -> str:
         """The advertised addresses of a listener, as clients take them."""
         name = self.listeners[listener].name
-        return ",".join(address_text(*each.advertised[name]) for each in self.brokers.values())
+        return ",".join(
+            address_text(*self.registry.advertised(each)[name]) for each in self.brokers
+        )
 
     def _storage_broke(self, error: StorageError) -> None:
         self.storage_error = error
@@ -261,28 +301,16 @@ class Cluster:
                 f"there is no broker {node_id}; there are {sorted(self.brokers)}"
             ) from None
 
-    def alive(self) -> list[int]:
-        """Brokers that run and are registered."""
-        gone = self.metadata.unregistered
-        return [
-            each for each, broker in self.brokers.items() if broker.running and each not in gone
-        ]
-
-    @property
-    def controller_id(self) -> int:
-        alive = self.alive()
-        return alive[0] if alive else -1
-
     async def stop_broker(self, node_id: int) -> None:
         """An orderly stop: leadership moves first, then the listener closes."""
         broker = self.broker(node_id)
-        self.leadership.broker_left(node_id)
+        self._leadership.broker_left(node_id)
         await broker.stop()
 
     async def kill_broker(self, node_id: int) -> None:
         """A broker that is gone from one moment to the next."""
         self.broker(node_id).kill()
-        self.leadership.broker_left(node_id)
+        self._leadership.broker_left(node_id)
 
     async def start_broker(self, node_id: int) -> None:
         """Bring a broker back on its old port; partitions that prefer it move back to it."""
@@ -290,21 +318,7 @@ class Cluster:
             raise CoterieError(f"broker {node_id} is running already")
         await self.brokers[node_id].listen()
         self.metadata.unregistered.discard(node_id)
-        self.leadership.brokers_returned()
-
-    def unregister_broker(self, node_id: int) -> None:
-        """Take a broker out of the cluster until it is started again."""
-        self.leadership.broker_left(node_id)
-        self.metadata.unregistered.add(node_id)
-        self.metadata.save()
-
-    def log_dir(self, node_id: int) -> LogDir:
-        """Where a broker keeps its logs."""
-        path = self._committers[node_id].directory.root
-        if not isinstance(self._fs, OsFileSystem):
-            return LogDir(f"/{path}", -1, -1)
-        disk = shutil.disk_usage(path)
-        return LogDir(str(path.absolute()), disk.total, disk.free)
+        self._leadership.brokers_returned()
 
     async def pause_broker(self, node_id: int) -> None:
         self.broker(node_id).pause()
@@ -316,160 +330,27 @@ class Cluster:
         """Make another broker the coordinator of a group, and of all that share its partition."""
         if not self.broker(to).running:
             raise CoterieError(f"broker {to} is not running, so it cannot coordinate a group")
-        partition = self.offsets_partition(group_id)
+        partition = self.partitions.offsets_partition(group_id)
         others = [each for each in partition.metadata.replicas if each != to]
         factor = len(partition.metadata.replicas)
-        self.leadership.reassign(partition, [to, *others][:factor])
-        self.leadership.elect(partition, Election.PREFERRED)
+        self._leadership.reassign(partition, [to, *others][:factor])
+        self._leadership.elect(partition, Election.PREFERRED)
         self.metadata.save()
 
     async def settled(self) -> None:
         """Wait until no coordinator loads any more."""
-        for broker in self.brokers.values():
-            await broker.groups.settled()
-
-    # -- topics ---------------------------------------------------------------------------------------
-
-    def partitions(self) -> Iterable[Partition]:
-        return self._partitions.values()
-
-    def partition(self, topic: str, index: int) -> Partition | None:
-        return self._partitions.get((topic, index))
-
-    def offsets_partition(self, group_id: str) -> Partition:
-        """The partition that keeps a group; the topic is made when it is first needed."""
-        if CONSUMER_OFFSETS not in self.metadata:
-            self.create_topic(CONSUMER_OFFSETS, self.config.offsets_topic_partitions, {})
-        return self._partitions[CONSUMER_OFFSETS, partition_for(group_id, self.offsets_partitions)]
-
-    @property
-    def node_ids(self) -> Sequence[int]:
-        """All brokers there are, also those that are down."""
-        return self._node_ids
-
-    @property
-    def registered(self) -> list[int]:
-        """Brokers that can have replicas: all but those that were unregistered while down."""
-        return [each for each in self._node_ids if each not in self.metadata.unregistered]
-
-    def create_topic(
-        self,
-        name: str,
-        partitions: int,
-        configs: dict[str, str],
-        *,
-        replication_factor: int | None = None,
-        placement: Sequence[Sequence[int]] | None = None,
-    ) -> TopicMetadata:
-        """Create a topic, on replicas of the caller's choice or on such as `place_replicas` finds."""
-        factor = self.replication_factor(name) if replication_factor is None else replication_factor
-        topic = self.metadata.add_topic(
-            name, self._new_partitions(partitions, factor, placement), configs
-        )
-        self._open_partitions(topic, 0)
-        return topic
-
-    def auto_create_topic(self, name: str) -> None:
-        """Create a topic that a client asked about, with the settings of the broker."""
-        if name == CONSUMER_OFFSETS:
-            self.offsets_partition("")
-        elif name == TRANSACTION_STATE:
-            self.transactions.partition_of("")
-        elif self.config.default_replication_factor <= len(self.registered):
-            self.create_topic(name, self.config.num_partitions, {})
-
-    def create_partitions(
-        self,
-        topic: TopicMetadata,
-        total: int,
-        placement: Sequence[Sequence[int]] | None = None,
-    ) -> None:
-        """Add partitions to a topic, with as many replicas as its first partition has."""
-        first = len(topic.partitions)
-        factor = topic.replication_factor
-        self.metadata.add_partitions(topic, self._new_partitions(total - first, factor, placement))
-        self._open_partitions(topic, first)
-
-    def replication_factor(self, name: str) -> int:
-        """How many replicas a new topic has if its creator does not say.
-
-        Kafka cannot create its internal topics with the default factor of 3 on fewer brokers. A cluster of
-        one broker must work with the defaults here, so their factor is at most the number of brokers.
-        """
-        internal = {
-            CONSUMER_OFFSETS: self.config.offsets_topic_replication_factor,
-            TRANSACTION_STATE: self.config.transaction_topic_replication_factor,
-        }
-        if name in internal:
-            return min(internal[name], len(self.registered))
-        return self.config.default_replication_factor
-
-    def _new_partitions(
-        self, count: int, factor: int, placement: Sequence[Sequence[int]] | None
-    ) -> list[PartitionMetadata]:
-        alive = self.alive() or list(self._node_ids)
-        if placement is None:
-            first = len(self._partitions)
-            placement = place_replicas(first, count, factor, alive, self.registered)
-        return [PartitionMetadata.new(replicas, alive) for replicas in placement]
-
-    def delete_topic(self, topic: TopicMetadata) -> None:
-        self.metadata.remove_topic(topic.name)
-        gone = [self._partitions.pop((topic.name, i)) for i in range(len(topic.partitions))]
-        for node_id, committer in self._committers.items():
-            here = [TopicPartition(topic.name, p.index) for p in gone if p.metadata.home == node_id]
-            if here:
-                committer.directory.delete(here)
-        for broker in self.brokers.values():
-            broker.groups.topic_deleted(topic.name, topic.uuid)
-
-    def change_topic_configs(self, topic: TopicMetadata, configs: dict[str, str]) -> None:
-        topic.configs = configs
-        self.metadata.save()
-        for index in range(len(topic.partitions)):
-            partition = self._partitions[topic.name, index]
-            partition.log.config = self._log_config(topic, partition.metadata.home)
-
-    def _log_config(self, topic: TopicMetadata, node_id: int) -> LogConfig:
-        return log_config(topic, self.brokers[node_id].topic_defaults)
+        for groups in self._groups.values():
+            await groups.settled()
 
     def _broker_settings_changed(self) -> None:
         """Let brokers and logs act on settings that have changed."""
-        for node_id, broker in self.brokers.items():
-            broker.config = self.settings.server_config(node_id)
-            broker.topic_defaults = topic_defaults(self.settings, node_id)
-        for partition in self._partitions.values():
-            partition.log.config = self._log_config(partition.topic, partition.metadata.home)
+        for settings in self._settings.values():
+            settings.refresh()
+        self.partitions.defaults_changed()
 
     def _group_settings_changed(self, group_id: str) -> None:
-        for broker in self.brokers.values():
-            broker.groups.settings_changed(group_id)
-
-    def transaction_coordinator(self, transactional_id: str) -> int:
-        """The broker that coordinates a transactional id."""
-        return self.transactions.partition_of(transactional_id).leader
-
-    def _open_partitions(self, topic: TopicMetadata, first: int) -> None:
-        if topic.name == CONSUMER_OFFSETS:
-            self.offsets_partitions = len(topic.partitions)
-        for node_id, committer in self._committers.items():
-            here = [
-                index
-                for index, each in enumerate(topic.partitions)
-                if index >= first and each.home == node_id
-            ]
-            if not here:
-                continue
-            config = self._log_config(topic, node_id)
-            logs = committer.directory.create(
-                [TopicPartition(topic.name, index) for index in here], config
-            )
-            for index, each in zip(here, logs, strict=True):
-                each.config = config
-                partition = Partition(topic, index, topic.partitions[index], each, committer)
-                self._partitions[topic.name, index] = partition
-                if partition.leader in self.brokers and self.brokers[partition.leader].running:
-                    self.leadership.hand_over(partition, partition.leader)
+        for groups in self._groups.values():
+            groups.settings_changed(group_id)
 
 
 def _new_uuid() -> Uuid:

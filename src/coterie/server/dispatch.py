@@ -5,12 +5,13 @@ The API table in the documentation is generated from this one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from coterie.errors import CoterieError
 from coterie.protocol.api import ApiKey
 from coterie.protocol.catalog import find_api
+from coterie.protocol.schema import Request, Response
 from coterie.server.handlers import (
     acls,
     alter_configs,
@@ -30,10 +31,26 @@ from coterie.server.handlers import (
     transactions,
     users,
 )
-from coterie.server.requests.calls import Answer, Handler
+from coterie.server.requests.calls import Call
 from coterie.server.security.access import ACCESS
+from coterie.server.security.guard import Access
+from coterie.server.services import Services
 
-__all__ = ["HANDLERS", "served_apis"]
+__all__ = ["HANDLERS", "Row", "served_apis"]
+
+#: Given the request once more, typed as the API's own: the table pairs the two.
+Handler = Callable[[Services, Call, Any], Response | None]
+
+
+class Row(NamedTuple):
+    """How one API is served: the lowest and highest version, by what, and who may ask."""
+
+    lowest: int
+    highest: int
+    request: type[Request]
+    handler: Handler
+    access: Access
+
 
 HANDLERS: Final[dict[ApiKey, Handler]] = {
     ApiKey.PRODUCE: data.produce,
@@ -105,16 +122,16 @@ _NARROWER: Final[dict[ApiKey, tuple[int, int]]] = {
 }
 
 
-def served_apis(max_versions: Mapping[str, int]) -> dict[ApiKey, Answer]:
+def served_apis(max_versions: Mapping[str, int]) -> dict[ApiKey, Row]:
     """The rows of one broker; `max_versions` makes it an older one, by API name."""
     caps = {find_api(name): version for name, version in max_versions.items()}
     unserved = [api.api_name for api in caps if api not in HANDLERS]
     if unserved:
         raise CoterieError(f"{unserved[0]} is not served, so it cannot be limited")
-    rows: dict[ApiKey, Answer] = {}
+    rows: dict[ApiKey, Row] = {}
     for api, handler in sorted(HANDLERS.items()):
         lowest, highest = _NARROWER.get(api, api.versions)
         highest = min(highest, caps.get(api, highest))
         if highest >= lowest:
-            rows[api] = Answer(lowest, highest, api.request, handler, ACCESS[api])
+            rows[api] = Row(lowest, highest, api.request, handler, ACCESS[api])
     return rows

@@ -67,7 +67,7 @@ class DataDirectory:
     def __init__(self, root: Path, fs: FileSystem, opened: Opened) -> None:
         self.root = root
         self.warnings = opened.warnings
-        self._fs = fs
+        self.fs = fs
         self._lock = opened.lock
         self._commit = opened.commit
         self._logs = opened.logs
@@ -121,15 +121,15 @@ class DataDirectory:
             self._commit.guarded(lambda: self._make_directories(directories.values()))
             for partition, path in directories.items():
                 self._logs[partition] = PartitionLog(
-                    self._fs, path, partition, config or LogConfig()
+                    self.fs, path, partition, config or LogConfig()
                 )
         return [self._logs[partition] for partition in partitions]
 
     def _make_directories(self, directories: Iterable[Path]) -> None:
         for directory in directories:
-            self._fs.mkdir(directory)
+            self.fs.mkdir(directory)
         crash_point("partition.after_mkdir")
-        self._fs.sync_directory(self.root)
+        self.fs.sync_directory(self.root)
 
     def delete(self, partitions: Iterable[TopicPartition]) -> None:
         """Delete partitions, durably, with all that is staged for them; UnknownPartition before any is."""
@@ -146,16 +146,16 @@ class DataDirectory:
             self._commit.save_recovery_points()
             self._save_start_offsets()
         for log in doomed:
-            self._commit.guarded(partial(remove_tree, self._fs, _deleted_name(log.directory)))
+            self._commit.guarded(partial(remove_tree, self.fs, _deleted_name(log.directory)))
 
     def _rename_away(self, doomed: Iterable[PartitionLog]) -> None:
         for log in doomed:
             target = _deleted_name(log.directory)
-            if self._fs.exists(target):
-                remove_tree(self._fs, target)
-            self._fs.rename(log.directory, target)
+            if self.fs.exists(target):
+                remove_tree(self.fs, target)
+            self.fs.rename(log.directory, target)
             crash_point("partition.after_delete_rename")
-        self._fs.sync_directory(self.root)
+        self.fs.sync_directory(self.root)
 
     def stage(
         self,
@@ -230,8 +230,8 @@ class DataDirectory:
         """Put batches in place of all that a log has; after a crash there is the one or the other."""
         self.checkpoint()
         with self._commit.exclusive():
-            one = self._commit.guarded(partial(write_anew, self._fs, log, batches))
-            self._commit.whole(partial(swap, self._fs, one))
+            one = self._commit.guarded(partial(write_anew, self.fs, log, batches))
+            self._commit.whole(partial(swap, self.fs, one))
 
     def checkpoint(self) -> None:
         """Make all segments durable by themselves and restart the journal. The worker's call.
@@ -277,7 +277,7 @@ class DataDirectory:
 
     def _save_start_offsets(self) -> None:
         starts = {p: log.log_start_offset for p, log in self._logs.items() if log.log_start_offset}
-        self._commit.guarded(lambda: save_offsets(self._fs, self.root / LOG_START_OFFSETS, starts))
+        self._commit.guarded(lambda: save_offsets(self.fs, self.root / LOG_START_OFFSETS, starts))
 
     def logs_to_clean(self, now_ms: int) -> list[PartitionLog]:
         """The compacted logs that are due by the settings of the cleaner, dirtiest first."""
@@ -288,7 +288,7 @@ class DataDirectory:
     def clean(self, log: PartitionLog, now_ms: int) -> list[Cleaned]:
         """Compact what may be compacted of a log, into new files. For any thread, one at a time."""
         try:
-            return clean(self._fs, log, log.segments, now_ms)
+            return clean(self.fs, log, log.segments, now_ms)
         except FileNotFoundError:
             return []  # retention or a deletion was faster
         except OSError as error:
@@ -299,7 +299,7 @@ class DataDirectory:
         """Put what `clean` made in place; how many bytes that saved."""
         saved = 0
         for one in cleaned:
-            if not one.log.is_deleted and self._commit.whole(partial(swap, self._fs, one)):
+            if not one.log.is_deleted and self._commit.whole(partial(swap, self.fs, one)):
                 saved += one.bytes_before - one.bytes_after
         return saved
 
@@ -307,15 +307,15 @@ class DataDirectory:
         """Replace a small file of the caller's in the directory's root, atomically and durably."""
         path = self.root / name
         self._commit.check()
-        self._commit.guarded(lambda: save_file(self._fs, path, content, private=private))
+        self._commit.guarded(lambda: save_file(self.fs, path, content, private=private))
 
     def load(self, name: str, *, private: bool = False) -> bytes | None:
         """What was saved under a name; what is private has been made so when this returns."""
-        return load_file(self._fs, self.root / name, private=private)
+        return load_file(self.fs, self.root / name, private=private)
 
     def remove(self, name: str) -> None:
         """Remove a file that was saved, durably."""
-        self._commit.guarded(lambda: remove_file(self._fs, self.root / name))
+        self._commit.guarded(lambda: remove_file(self.fs, self.root / name))
 
     def close(self) -> None:
         """Flush and checkpoint if that is still possible, and unlock in any case."""

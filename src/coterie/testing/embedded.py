@@ -139,13 +139,13 @@ class AsyncEmbeddedCluster:
         if name in cluster.metadata:
             raise CoterieError(f"there is a topic {name!r} already")
         if replication_factor is not None and replication_factor not in range(
-            1, len(cluster.registered) + 1
+            1, len(cluster.registry.registered) + 1
         ):
             raise CoterieError(
                 f"topic {name!r} cannot have {replication_factor} replicas on "
-                f"{len(cluster.registered)} brokers"
+                f"{len(cluster.registry.registered)} brokers"
             )
-        cluster.create_topic(
+        cluster.partitions.create_topic(
             name, partitions, dict(configs or {}), replication_factor=replication_factor
         )
 
@@ -173,7 +173,7 @@ class AsyncEmbeddedCluster:
 
     async def coordinator_of(self, group_id: str) -> int:
         """The node id of a group's coordinator."""
-        return self.cluster.offsets_partition(group_id).leader
+        return self.cluster.partitions.offsets_partition(group_id).leader
 
     async def inject(
         self,

@@ -161,7 +161,7 @@ class Scenes:
         now = self._cluster.clock.now_ms()
         ends: dict[int, int] = {}
         for index in range(partitions):
-            partition = self._cluster.partition(topic, index)
+            partition = self._cluster.partitions.get(topic, index)
             if partition is None:
                 raise CoterieError(f"there is no partition {topic}-{index}")
             records = [(None, b"behind", now, ()) for _ in range(lag)]
@@ -196,14 +196,16 @@ class Scenes:
 
     async def _crowd(self, group_id: str, topic: str, count: int) -> list[Member]:
         self._ensure(topic)
-        node = self._cluster.broker(self._cluster.offsets_partition(group_id).leader)
+        node = self._cluster.broker(self._cluster.partitions.offsets_partition(group_id).leader)
         crowd = [Member(group_id, topic, f"{group_id}-client-{i + 1}") for i in range(count)]
         await asyncio.gather(*(member.connect(*node.address) for member in crowd))
         self._members += crowd
         return crowd
 
     def _ensure(self, topic: str) -> int:
-        metadata = self._cluster.metadata.topic(topic) or self._cluster.create_topic(topic, 4, {})
+        metadata = self._cluster.metadata.topic(topic) or self._cluster.partitions.create_topic(
+            topic, 4, {}
+        )
         return len(metadata.partitions)
 
     def _shares(self, topic: str, members: list[str]) -> dict[str, tuple[int, ...]]:
@@ -221,8 +223,8 @@ class Scenes:
         self, group_id: str, topic: str, offsets: dict[int, int], timestamp: int
     ) -> None:
         """Written as the coordinator writes it, because no request can commit in the past."""
-        partition = self._cluster.offsets_partition(group_id)
-        groups = self._cluster.broker(partition.leader).groups
+        partition = self._cluster.partitions.offsets_partition(group_id)
+        groups = self._cluster.broker(partition.leader).services.groups
         hosted = groups.find(group_id)
         if isinstance(hosted, ErrorCode):
             raise CoterieError(f"the coordinator of {group_id!r} is not ready: {hosted.name}")

@@ -90,7 +90,7 @@ def test_what_is_being_written_when_a_coordinator_moves_is_loaded(
         ThreadPoolExecutor(1) as beside,
     ):
         topic, _ = new_topic(old)
-        cluster.ask(lambda running: running.offsets_partition("moving"))
+        cluster.ask(lambda running: running.partitions.offsets_partition("moving"))
         cluster.run(cluster.cluster.move_coordinator("moving", 1))
         assert not error_of(old.ask(commit(topic, 1), OffsetCommitResponse, 9))
         disk.busy.set()
@@ -99,7 +99,7 @@ def test_what_is_being_written_when_a_coordinator_moves_is_loaded(
         cluster.run(cluster.cluster.move_coordinator("moving", 2))
         # Turns of the loop in which the new coordinator could load what is there so far.
         for _ in range(5):
-            cluster.ask(lambda running: running.alive())
+            cluster.ask(lambda running: running.registry.alive())
         disk.go_on.set()
         acknowledged = not error_of(answer.result())
         assert committed(new) == 2 if acknowledged else committed(new) in (1, 2)
@@ -115,7 +115,7 @@ def test_what_was_gathered_behind_a_round_that_failed_is_gone(
         ThreadPoolExecutor(2) as beside,
     ):
         topic, _ = new_topic(client)
-        cluster.ask(lambda running: running.offsets_partition("moving"))
+        cluster.ask(lambda running: running.partitions.offsets_partition("moving"))
         assert not error_of(client.ask(commit(topic, 1), OffsetCommitResponse, 9))
         disk.full = True
         disk.busy.set()

@@ -233,6 +233,6 @@ def test_a_client_that_goes_away_while_it_waits_harms_nobody(
 
 def test_the_offsets_topic_can_be_read(cluster: BackgroundCluster) -> None:
     with WireClient(*cluster.address()) as client:
-        cluster.ask(lambda c: c.offsets_partition("g"))
+        cluster.ask(lambda c: c.partitions.offsets_partition("g"))
         found = fetch(client, ("__consumer_offsets", Uuid.ZERO), version=12)
         assert found.error_code == 0

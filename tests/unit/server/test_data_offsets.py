@@ -139,6 +139,6 @@ def test_delete_records(client: WireClient, topic: tuple[str, Uuid]) -> None:
 def test_records_that_must_not_be_deleted(cluster: BackgroundCluster, client: WireClient) -> None:
     name, _ = new_topic(client, cleanup_policy="compact")
     assert delete_before(client, name, 0).error_code == ErrorCode.POLICY_VIOLATION
-    cluster.ask(lambda c: c.offsets_partition("g"))
+    cluster.ask(lambda c: c.partitions.offsets_partition("g"))
     internal = delete_before(client, "__consumer_offsets", 0)
     assert internal.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION

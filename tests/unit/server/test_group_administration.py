@@ -154,7 +154,7 @@ def test_a_dead_group_has_nothing_else_to_tell(cluster: EmbeddedCluster, version
 def test_a_group_that_is_being_loaded_says_so_and_shows_nothing(cluster: EmbeddedCluster) -> None:
     cluster.scene("empty_group", "loading")
     broker = inside(cluster).broker(cluster.coordinator_of("loading"))
-    hosted = broker.groups.find("loading")
+    hosted = broker.services.groups.find("loading")
     assert not isinstance(hosted, ErrorCode)
     hosted.loaded = False
     try:
@@ -196,7 +196,7 @@ def test_host_and_client_id_are_those_of_the_join(cluster: EmbeddedCluster) -> N
 
 def test_a_partition_without_a_leader_has_no_coordinator() -> None:
     with EmbeddedCluster(brokers=2) as cluster, connect(cluster) as client:
-        partition = inside(cluster).offsets_partition("lost")
+        partition = inside(cluster).partitions.offsets_partition("lost")
         partition.metadata.leader = -1
         keys = ("lost", *(f"found-{i}" for i in range(8)))
         answer = client.ask(FindCoordinatorRequest(coordinator_keys=keys), FindCoordinatorResponse)
@@ -225,7 +225,7 @@ def test_groups_are_deleted_with_their_offsets_each_with_its_own_error(
     cluster.move_coordinator("gone", 1)
     cluster.scene("empty_group", "gone")
     # Groups of the same partition have the same coordinator: look for some.
-    count = inside(cluster).offsets_partitions
+    count = inside(cluster).partitions.offsets_partitions
     assert count == 50
     cluster.scene("stable_group", "in-use", members=1)
     cluster.move_coordinator("in-use", 1)

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.server.quotas.rates import Rate, TokenBucket, Window
+from coterie.server.quotas.rates import Rate, TokenBucket
+from coterie.server.settings.config import QuotaWindow
 
-WINDOW = Window()
+WINDOW = QuotaWindow()
 LIMITS = st.floats(0.1, 1e9)
 USAGE = st.lists(st.tuples(st.integers(0, 3_000), st.floats(0, 1e6)), min_size=1, max_size=60)
 
@@ -53,8 +54,8 @@ def test_a_bucket_allows_its_window_at_once_and_then_one_amount_more() -> None:
     assert bucket.is_idle(50 + 13_500)
 
 
-@pytest.mark.parametrize("window", [WINDOW, Window(2, 100), Window(1, 1_000)])
-def test_a_throttle_time_is_an_int32(window: Window) -> None:
+@pytest.mark.parametrize("window", [WINDOW, QuotaWindow(2, 100), QuotaWindow(1, 1_000)])
+def test_a_throttle_time_is_an_int32(window: QuotaWindow) -> None:
     rate = Rate(window)
     rate.record(1e15, 0)
     assert rate.throttle_ms(0.001, 0) == 2**31 - 1
@@ -65,7 +66,7 @@ def test_a_rate_is_the_limit_when_the_throttle_time_is_over(
     usage: list[tuple[int, float]], limit: float
 ) -> None:
     """X = (O - T) / T * W: what was used within W is at the limit within W + X."""
-    rate, now_ms, total = Rate(Window(1_000, 1_000)), 0, 0.0
+    rate, now_ms, total = Rate(QuotaWindow(1_000, 1_000)), 0, 0.0
     for pause_ms, amount in usage:
         now_ms += pause_ms
         total += amount

@@ -105,7 +105,7 @@ def test_a_decided_end_is_completed_at_the_next_start(
             pass
 
         def offsets_log(running: Cluster) -> int:
-            return running.offsets_partition("g").log.high_watermark
+            return running.partitions.offsets_partition("g").log.high_watermark
 
         assert cluster.ask(offsets_log) == 1
 

@@ -142,7 +142,7 @@ def test_an_exhausted_epoch_brings_a_new_producer_id(
     topic, (producer_id, _) = new_topic(client), begin(client, name)
 
     def wear_out(running: Cluster) -> None:
-        transaction = running.transactions.get(name)
+        transaction = running.brokers[1].services.transactions.get(name)
         assert transaction is not None
         transaction.producer_epoch = 2**15 - 2
 

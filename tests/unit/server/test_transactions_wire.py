@@ -194,7 +194,7 @@ def test_an_exhausted_epoch_brings_a_new_producer_id(
     last = 2**15 - 2
 
     def wear_out(running: Cluster) -> None:
-        transaction = running.transactions.get(name)
+        transaction = running.brokers[1].services.transactions.get(name)
         assert transaction is not None
         transaction.producer_epoch = last
 

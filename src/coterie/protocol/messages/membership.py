@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final, Self
+
+import msgspec
+
 from coterie.protocol.schema import Request, Response, Struct, field
 from coterie.protocol.types import Int16, Int32
 
@@ -20,6 +24,8 @@ __all__ = [
     "SyncGroupRequestAssignment",
     "SyncGroupResponse",
 ]
+
+_NULL_PROTOCOL_FROM: Final = 7
 
 
 class JoinGroupRequestProtocol(Struct):
@@ -105,6 +111,12 @@ class JoinGroupResponse(Response, key=11, versions="0-9", flexible="6+"):
     members: tuple[JoinGroupResponseMember, ...] = field(
         "0+", "Every member, for the leader; empty for followers.", default=()
     )
+
+    def for_version(self, version: int, /) -> Self:
+        """A failed join has no protocol; from version 7 on the response says so (KIP-559)."""
+        if self.error_code and version >= _NULL_PROTOCOL_FROM:
+            return msgspec.structs.replace(self, protocol_name=None)
+        return self
 
 
 class SyncGroupRequestAssignment(Struct):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from coterie.error_codes import ErrorCode
 from coterie.errors import ProtocolError
@@ -27,12 +27,13 @@ from coterie.protocol.messages.session import (
 from coterie.protocol.schema import Response
 from coterie.security.principals import ANONYMOUS, user
 from coterie.security.sasl import SaslFailed, SaslServer
+from coterie.server.clock import Clock
+from coterie.server.connections.listeners import Listener
 from coterie.server.requests.refusals import refusal
+from coterie.server.requests.tasks import BackgroundTasks
+from coterie.server.security.cluster_security import ClusterSecurity
 
-if TYPE_CHECKING:
-    from coterie.server.connections.connection import Connection
-
-__all__ = ["SaslGate"]
+__all__ = ["Authenticating", "SaslGate"]
 
 #: Frames begin with the key of their API.
 _HANDSHAKE_KEY: Final = ApiKey.SASL_HANDSHAKE.to_bytes(2, "big")
@@ -47,19 +48,45 @@ class _State(Enum):
     DONE = "done"
 
 
+class Authenticating(Protocol):
+    """The connection of a client that authenticates."""
+
+    address: str
+
+    def send(self, data: bytes, /) -> None:
+        """Send an answer."""
+
+    def hold(self) -> None:
+        """Read nothing until `release`."""
+
+    def release(self) -> None: ...
+
+    def authenticated(self, principal: str, /, *, by_token: bool) -> None: ...
+
+    def close(self, reason: str, /) -> None: ...
+
+
 class SaslGate:
     """Lets a connection's requests through once its client has said who it is."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(
+        self,
+        connection: Authenticating,
+        listener: Listener,
+        security: ClusterSecurity,
+        tasks: BackgroundTasks,
+        clock: Clock,
+    ) -> None:
         self._connection = connection
-        self._broker = connection.broker
-        self._security = connection.broker.cluster.security
-        self._config = connection.listener.security
-        self._enabled = connection.listener.mechanisms
+        self._security = security
+        self._tasks = tasks
+        self._clock = clock
+        self._config = listener.security
+        self._enabled = listener.mechanisms
         self._state = _State.HANDSHAKE
         self._machine: SaslServer | None = None
         self._framed = True
-        self._began = self._broker.clock.monotonic()
+        self._began = self._clock.monotonic()
         #: Set while a client authenticates again: what it was, and may not stop being.
         self._was: tuple[str, str] | None = None
         self._mechanism = ""
@@ -78,7 +105,7 @@ class SaslGate:
     def takes(self, data: bytes) -> bool:
         """Handle a frame that belongs to authentication; False if it is a request like any other."""
         if self._state is _State.DONE:
-            now = self._broker.clock.monotonic()
+            now = self._clock.monotonic()
             if data[:2] == _HANDSHAKE_KEY and now - self._last_reauth >= _REAUTH_PAUSE_SECONDS:
                 self._last_reauth = self._began = now
                 self._was = (self._mechanism, self._principal)
@@ -155,7 +182,7 @@ class SaslGate:
                 self._stepped(machine, answer, header)
             return
         self._connection.hold()
-        self._broker.keep(self._slow_step(machine, token, header))
+        self._tasks.keep(self._slow_step(machine, token, header))
 
     async def _slow_step(
         self, machine: SaslServer, token: bytes, header: RequestHeader | None
@@ -190,13 +217,13 @@ class SaslGate:
         """From here on requests are served; the lifetime of the session, in milliseconds."""
         lifetimes = [self._config.max_reauth_ms] if self._config.max_reauth_ms else []
         if token_expiry_ms is not None:
-            lifetimes.append(max(0, token_expiry_ms - self._broker.clock.now_ms()))
+            lifetimes.append(max(0, token_expiry_ms - self._clock.now_ms()))
         lifetime = min(lifetimes, default=0)
         self._machine = None
         self._was = None
         self._state = _State.DONE
         self._principal = principal
-        now = self._broker.clock.monotonic()
+        now = self._clock.monotonic()
         self._expires_at = now + lifetime / 1000 if lifetimes else None
         self._connection.authenticated(principal, by_token=token_expiry_ms is not None)
         return lifetime
@@ -227,7 +254,7 @@ class SaslGate:
             connection.close("the client could not be authenticated")
 
         jitter = random.uniform(1, 1 + _JITTER)  # noqa: S311 - not a secret
-        self._broker.loop.call_later(delay * jitter, end)
+        asyncio.get_running_loop().call_later(delay * jitter, end)
 
     def _answer(self, response: Response, header: RequestHeader) -> None:
         version, number = header.request_api_version, header.correlation_id

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping
+from typing import Protocol, cast
 
 from coterie.addresses import java_address
 from coterie.errors import CoterieError, ProtocolError, UnsupportedVersion
 from coterie.protocol.api import ApiKey
 from coterie.protocol.codec import decode_prefix
 from coterie.protocol.frames import FrameBuffer, decode_request_header
+from coterie.protocol.messages.headers import RequestHeader
+from coterie.protocol.schema import Request
 from coterie.security.principals import ANONYMOUS
+from coterie.server.clock import Clock
 from coterie.server.connections.authentication import SaslGate
-from coterie.server.connections.slots import Slots
-from coterie.server.quotas.throttling import Meter
-from coterie.server.requests.calls import Call
+from coterie.server.connections.listeners import Listener
+from coterie.server.quotas.throttling import Meter, Throttling
+from coterie.server.requests.calls import Call, Slots
+from coterie.server.requests.tasks import BackgroundTasks
+from coterie.server.security.cluster_security import ClusterSecurity
+from coterie.server.settings.config import ServerConfig
 
-if TYPE_CHECKING:
-    from coterie.protocol.messages.headers import RequestHeader
-    from coterie.server.broker import Broker
-    from coterie.server.connections.listeners import Listener
-
-__all__ = ["Connection"]
+__all__ = ["Connection", "ServedApi", "Server"]
 
 
 #: How long a connection that is being closed waits for the client to read what it was sent.
@@ -35,11 +37,67 @@ _LAST_WORDS_SECONDS = 5
 _WRITE_BUFFER = 256 * 1024
 
 
+class ServedApi(Protocol):
+    """The versions of an API that a broker serves, and the type of its requests."""
+
+    @property
+    def lowest(self) -> int: ...
+
+    @property
+    def highest(self) -> int: ...
+
+    @property
+    def request(self) -> type[Request]: ...
+
+
+class Server(Protocol):
+    """The broker that a connection belongs to."""
+
+    #: Reads nothing from any connection.
+    paused: bool
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def config(self) -> ServerConfig: ...
+
+    @property
+    def security(self) -> ClusterSecurity: ...
+
+    @property
+    def served(self) -> Mapping[ApiKey, ServedApi]: ...
+
+    @property
+    def tasks(self) -> BackgroundTasks: ...
+
+    @property
+    def throttling(self) -> Throttling: ...
+
+    def admit(self, connection: Connection, /) -> str | None:
+        """Take a new connection in, or say why not."""
+
+    def serve(self, call: Call, /) -> None:
+        """Have a request answered, now or later."""
+
+    def unsupported_api_versions(self, header: RequestHeader, /) -> bytes:
+        """The answer to ApiVersions in a version that is not served."""
+
+    def flush_soon(self, connection: Connection, /) -> None:
+        """Call `flush` at the end of this turn of the loop."""
+
+    def closing(self, connection: Connection, reason: str, /) -> None:
+        """The connection is being closed by this side."""
+
+    def forget(self, connection: Connection, /) -> None:
+        """The connection is gone."""
+
+
 class Connection(asyncio.Protocol):
     """Reads while it may: not while the client owes us reading, nor with too many calls under way."""
 
-    def __init__(self, broker: Broker, listener: Listener) -> None:
-        self.broker = broker
+    def __init__(self, server: Server, listener: Listener) -> None:
+        self.server = server
         #: The listener that the client connected to; answers name brokers by its addresses.
         self.listener = listener
         self.client_host = "/"
@@ -48,12 +106,12 @@ class Connection(asyncio.Protocol):
         self.principal = ANONYMOUS
         #: Whether the client logged in with a delegation token.
         self.by_token = False
-        self.last_heard = broker.clock.monotonic()
+        self.last_heard = server.clock.monotonic()
         #: When the frame that is incomplete now was begun; None if there is none.
         self.frame_begun: float | None = None
         self._transport: asyncio.Transport | None = None
         self._closing: asyncio.Transport | None = None
-        self._frames = FrameBuffer(broker.config.max_request_bytes)
+        self._frames = FrameBuffer(server.config.max_request_bytes)
         #: Only where clients must authenticate; the others pay nothing for it.
         self._gate: SaslGate | None = None
         #: How many things must end before the connection reads on.
@@ -64,6 +122,10 @@ class Connection(asyncio.Protocol):
         self._reading = True
         self._writable = True
 
+    @property
+    def listener_name(self) -> str:
+        return self.listener.name
+
     # -- asyncio's side -------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -71,11 +133,11 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername") or ("", 0)
         self.address = java_address(str(peer[0]))
         self.client_host = f"/{self.address}"  # as Java prints an InetAddress
-        limit = self.broker.config.max_write_buffer_bytes
+        limit = self.server.config.max_write_buffer_bytes
         self._transport.set_write_buffer_limits(high=min(_WRITE_BUFFER, limit))
         # As Kafka does: a peer that is gone without a word is found out by the kernel, if by nobody else.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        refusal = self.broker.admit(self) or self._identify(transport)
+        refusal = self.server.admit(self) or self._identify(transport)
         if refusal:
             self.close(refusal)
 
@@ -83,7 +145,8 @@ class Connection(asyncio.Protocol):
         """Who the client is by its certificate, and whether it has to say more; or why it must go."""
         listener = self.listener
         if listener.mechanisms:
-            self._gate = SaslGate(self)
+            server = self.server
+            self._gate = SaslGate(self, listener, server.security, server.tasks, server.clock)
             self._frames.max_frame = listener.security.max_receive_size
         elif certificate := transport.get_extra_info("peercert"):
             try:
@@ -94,7 +157,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self.broker.forget(self)
+        self.server.forget(self)
 
     def pause_writing(self) -> None:
         self._writable = False
@@ -105,7 +168,7 @@ class Connection(asyncio.Protocol):
         self._regulate()
 
     def data_received(self, data: bytes) -> None:
-        self.last_heard = self.broker.clock.monotonic()
+        self.last_heard = self.server.clock.monotonic()
         try:
             frames = self._frames.feed(data)
         except ProtocolError as error:
@@ -136,12 +199,12 @@ class Connection(asyncio.Protocol):
         self._regulate()
 
     def _handle(self, frame: bytes) -> None:
-        broker = self.broker
+        server = self.server
         try:
             if self._gate is not None and self._gate.takes(frame):
                 return
             api, header, at = decode_request_header(frame)
-            served = broker.served.get(api)
+            served = server.served.get(api)
             version = header.request_api_version
             if served is None or not served.lowest <= version <= served.highest:
                 self._refuse(api, header)
@@ -151,9 +214,9 @@ class Connection(asyncio.Protocol):
             self.close(str(error))
             return
         call = Call(self, api, header, request, self._slots.open())
-        if broker.quotas.limit_clients:
-            call.meter = Meter(broker.throttling, call, len(frame))
-        broker.serve(call, served)
+        if server.throttling.quotas.limit_clients:
+            call.meter = Meter(server.throttling, call, len(frame))
+        server.serve(call)
 
     def _refuse(self, api: ApiKey, header: RequestHeader) -> None:
         """A version that is not served ends the connection, as in Kafka; but ApiVersions is answered
@@ -161,7 +224,7 @@ class Connection(asyncio.Protocol):
         if api is not ApiKey.API_VERSIONS:
             self.close(f"{api.api_name} v{header.request_api_version} is not served")
             return
-        self._slots.open().data = self.broker.unsupported_api_versions(header)
+        self._slots.open().data = self.server.unsupported_api_versions(header)
         self.answered()
 
     # -- authentication -------------------------------------------------------------------------------
@@ -174,7 +237,7 @@ class Connection(asyncio.Protocol):
     def authenticated(self, principal: str, *, by_token: bool) -> None:
         self.principal = principal
         self.by_token = by_token
-        self._frames.max_frame = self.broker.config.max_request_bytes
+        self._frames.max_frame = self.server.config.max_request_bytes
 
     def hold(self) -> None:
         """Read nothing more until `release`, such as while a password is checked."""
@@ -189,7 +252,7 @@ class Connection(asyncio.Protocol):
     def mute(self, time_ms: int) -> None:
         """Read nothing more for a time; answers that are due leave (KIP-219)."""
         self.hold()
-        self.broker.loop.call_later(time_ms / 1000, self.release)
+        asyncio.get_running_loop().call_later(time_ms / 1000, self.release)
 
     def send(self, data: bytes) -> None:
         """An answer that no call makes."""
@@ -202,7 +265,7 @@ class Connection(asyncio.Protocol):
         """A slot was filled: send what may leave at the end of this turn of the loop, all at once."""
         if not self._flush_due:
             self._flush_due = True
-            self.broker.flush_soon(self)
+            self.server.flush_soon(self)
 
     def flush(self) -> None:
         """Send what may leave, and go on with what was waiting for that."""
@@ -215,7 +278,7 @@ class Connection(asyncio.Protocol):
             transport.write(ready)
             # asyncio says when it has to keep some of it; while it need not, there is nothing to measure.
             if not self._writable and self._owes_too_much(transport):
-                self.broker.closing(self, "the client does not read its answers")
+                self.server.closing(self, "the client does not read its answers")
                 self.abort()
                 return
         if self._waiting_frames:
@@ -224,7 +287,7 @@ class Connection(asyncio.Protocol):
             self._regulate()
 
     def _owes_too_much(self, transport: asyncio.Transport) -> bool:
-        return transport.get_write_buffer_size() > self.broker.config.max_write_buffer_bytes
+        return transport.get_write_buffer_size() > self.server.config.max_write_buffer_bytes
 
     # -- flow and end ---------------------------------------------------------------------------------
 
@@ -232,12 +295,12 @@ class Connection(asyncio.Protocol):
         return (
             self._writable
             and not self._held
-            and len(self._slots) < self.broker.config.max_in_flight
+            and len(self._slots) < self.server.config.max_in_flight
         )
 
     def _regulate(self) -> None:
         """Stop reading from the socket while the client must wait, and go on when it need not."""
-        wanted = self._may_read() and not self.broker.paused
+        wanted = self._may_read() and not self.server.paused
         if wanted is self._reading:
             return
         transport = self._transport
@@ -247,7 +310,7 @@ class Connection(asyncio.Protocol):
         if wanted:
             if self.frame_begun is not None:
                 # The rest of the frame could not arrive.
-                self.frame_begun = self.broker.clock.monotonic()
+                self.frame_begun = self.server.clock.monotonic()
             transport.resume_reading()
         else:
             transport.pause_reading()
@@ -258,7 +321,7 @@ class Connection(asyncio.Protocol):
 
     def overdue(self, now: float) -> str | None:
         """Why this connection has to end, if it has."""
-        config = self.broker.config
+        config = self.server.config
         if self._closing is not None and now - self.last_heard > _LAST_WORDS_SECONDS:
             self._closing.abort()
         if (
@@ -278,13 +341,13 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        self.broker.closing(self, reason)
+        self.server.closing(self, reason)
         ready = self._slots.take_ready()
         if ready:
             transport.write(ready)
         self._transport = None
         self._closing = transport
-        self.last_heard = self.broker.clock.monotonic()
+        self.last_heard = self.server.clock.monotonic()
         transport.close()
 
     def end(self) -> None:

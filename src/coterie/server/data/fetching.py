@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.batch_layout import LENGTH_END
@@ -27,10 +27,8 @@ from coterie.protocol.messages.data import (
 from coterie.server.data.leading import find_topic, led_partition, present_leaders
 from coterie.server.partitions.partition import Partition
 from coterie.server.partitions.state import PartitionState, state_of
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
+from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 
 __all__ = ["Fetch"]
 
@@ -47,8 +45,8 @@ _BASE_OFFSET_AND_LENGTH = Struct(">qi")
 class Fetch:
     """One Fetch request; `start` answers it, now or later."""
 
-    def __init__(self, broker: Broker, call: Call, request: FetchRequest) -> None:
-        self._broker = broker
+    def __init__(self, services: Services, call: Call, request: FetchRequest) -> None:
+        self._services = services
         self._call = call
         self._request = request
         self._most_bytes = request.max_bytes
@@ -72,8 +70,8 @@ class Fetch:
             self._call.answer(response)
             return
         # A client may go away and leave its wait behind: no wait is longer than an idle connection.
-        wait_ms = min(request.max_wait_ms, self._broker.config.connections_max_idle_ms)
-        self._timer = self._broker.loop.call_later(wait_ms / 1000, self._finish)
+        wait_ms = min(request.max_wait_ms, self._services.config.connections_max_idle_ms)
+        self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._finish)
         self._wait()
 
     def _more(self) -> None:
@@ -103,8 +101,11 @@ class Fetch:
             state.partition.stop_waiting(self._more)
 
     def _finish(self) -> None:
+        services = self._services
         # A broker that has stopped may have closed its logs, and nobody hears the answer.
-        self._end(self._look() if self._broker.running else FetchResponse())
+        self._end(
+            self._look() if services.brokers.is_running(services.node_id) else FetchResponse()
+        )
 
     def _end(self, response: FetchResponse) -> None:
         self._ended = True
@@ -118,7 +119,7 @@ class Fetch:
     def _look(self) -> FetchResponse:
         """The answer as it would be now."""
         self._found, self._failed = 0, False
-        self._room = min(self._most_bytes, self._broker.config.fetch_max_bytes)
+        self._room = min(self._most_bytes, self._services.config.fetch_max_bytes)
         self._leaders.clear()
         self._states = []
         responses = tuple(self._topic(each) for each in self._request.topics)
@@ -126,13 +127,13 @@ class Fetch:
             responses=responses,
             node_endpoints=tuple(
                 FetchNodeEndpoint(*node)
-                for node in present_leaders(self._broker, self._call, self._leaders)
+                for node in present_leaders(self._services, self._call, self._leaders)
             ),
         )
 
     def _topic(self, asked: FetchTopic) -> FetchableTopicResponse:
         by_id = self._call.version >= _TOPIC_IDS_FROM
-        topic = find_topic(self._broker, asked.topic, asked.topic_id, by_id=by_id)
+        topic = find_topic(self._services, asked.topic, asked.topic_id, by_id=by_id)
         if isinstance(topic, ErrorCode):
             partitions = tuple(self._error(each, topic) for each in asked.partitions)
         else:
@@ -140,7 +141,9 @@ class Fetch:
         return FetchableTopicResponse(asked.topic, asked.topic_id, partitions)
 
     def _partition(self, topic: str, asked: FetchPartition) -> PartitionData:
-        partition = led_partition(self._broker, topic, asked.partition, asked.current_leader_epoch)
+        partition = led_partition(
+            self._services, topic, asked.partition, asked.current_leader_epoch
+        )
         if partition is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             return self._error(asked, partition, self._leader(topic, asked.partition))
         if isinstance(partition, ErrorCode):
@@ -189,7 +192,7 @@ class Fetch:
 
     def _leader(self, topic: str, index: int) -> FetchLeaderIdAndEpoch:
         """Who leads a partition, as far as this version has a place for it."""
-        partition = self._broker.cluster.partition(topic, index)
+        partition = self._services.partitions.get(topic, index)
         if partition is None or self._call.version < _LEADER_TOLD_FROM:
             return FetchLeaderIdAndEpoch()
         if self._call.version >= _ENDPOINTS_TOLD_FROM:

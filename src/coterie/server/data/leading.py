@@ -7,16 +7,14 @@ The checks that Produce, Fetch, ListOffsets and the others have in common, in Ka
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.types import Uuid
 from coterie.server.metadata.topics import TopicMetadata
 from coterie.server.partitions.partition import Partition
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
+from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 
 __all__ = ["find_topic", "led_partition", "present_leaders"]
 
@@ -24,23 +22,23 @@ _NO_EPOCH: Final = -1
 
 
 def find_topic(
-    broker: Broker, name: str, topic_id: Uuid, *, by_id: bool
+    services: Services, name: str, topic_id: Uuid, *, by_id: bool
 ) -> TopicMetadata | ErrorCode:
     """A topic by what this version of the request names it with."""
-    metadata = broker.cluster.metadata
+    metadata = services.metadata
     if by_id:
         return metadata.topic_with_id(topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
     return metadata.topic(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def led_partition(
-    broker: Broker, topic: str, index: int, leader_epoch: int = _NO_EPOCH
+    services: Services, topic: str, index: int, leader_epoch: int = _NO_EPOCH
 ) -> Partition | ErrorCode:
     """The partition, if this broker leads it and the client's leader epoch is the present one."""
-    partition = broker.cluster.partition(topic, index)
+    partition = services.partitions.get(topic, index)
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if partition.leader != broker.node_id:
+    if partition.leader != services.node_id:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if leader_epoch not in (_NO_EPOCH, partition.leader_epoch):
         stale = leader_epoch < partition.leader_epoch
@@ -49,10 +47,9 @@ def led_partition(
 
 
 def present_leaders(
-    broker: Broker, call: Call, leaders: Iterable[int]
+    services: Services, call: Call, leaders: Iterable[int]
 ) -> list[tuple[int, str, int]]:
     """Node id, host and port of the leaders that an answer names, for the client's listener."""
-    listener = call.connection.listener.name
-    alive = broker.cluster.alive()
-    nodes = [broker.cluster.brokers[each] for each in sorted(set(leaders)) if each in alive]
-    return [(node.node_id, *node.advertised[listener]) for node in nodes]
+    alive = services.brokers.alive()
+    present = [each for each in sorted(set(leaders)) if each in alive]
+    return services.brokers.nodes(present, call.connection.listener_name)

@@ -8,7 +8,7 @@ What this is not: the Produce API; coterie.server.handlers.data takes requests a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,11 +21,9 @@ from coterie.protocol.records.record import MIN_RECORD_SIZE
 from coterie.server.partitions.committer import CommitRound
 from coterie.server.partitions.partition import Partition
 from coterie.server.partitions.state import PartitionState, state_of
+from coterie.server.services import Services
 from coterie.server.transactions.states import EPOCH_BUMP_FROM
 from coterie.storage.errors import StorageError
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
 
 __all__ = ["Appended", "add_to_transaction", "append_records"]
 
@@ -61,7 +59,7 @@ class _Refused(Exception):
 
 
 def append_records(
-    broker: Broker,
+    services: Services,
     partition: Partition,
     data: bytes | None,
     *,
@@ -72,9 +70,9 @@ def append_records(
     try:
         _check_topic(partition)
         batch = _the_batch(data or b"", version)
-        data = _for_the_log(broker, partition, batch, (data or b"")[: batch.size_in_bytes])
+        data = _for_the_log(services, partition, batch, (data or b"")[: batch.size_in_bytes])
         return _append(
-            broker, partition, batch, data, version=version, transactional_id=transactional_id
+            services, partition, batch, data, version=version, transactional_id=transactional_id
         )
     except _Refused as refused:
         return refused.answer
@@ -85,7 +83,7 @@ def append_records(
 
 
 def add_to_transaction(
-    broker: Broker, transactional_id: str, batches: Mapping[Partition, bytes]
+    services: Services, transactional_id: str, batches: Mapping[Partition, bytes]
 ) -> CommitRound | None:
     """Add partitions to the transaction of the batches that are about to be appended to them (KIP-890).
 
@@ -102,7 +100,7 @@ def add_to_transaction(
             added.setdefault(producer, []).append((partition.topic.name, partition.index))
     round_ = None
     for producer, partitions in added.items():
-        round_ = broker.cluster.transactions.add_partitions(
+        round_ = services.transactions.add_partitions(
             transactional_id, *producer, partitions, client_version=EPOCH_BUMP_FROM
         ).round
     return round_
@@ -144,9 +142,11 @@ def _the_batch(data: bytes, version: int) -> RecordBatch:
     return batches[0]
 
 
-def _for_the_log(broker: Broker, partition: Partition, batch: RecordBatch, data: bytes) -> bytes:
+def _for_the_log(
+    services: Services, partition: Partition, batch: RecordBatch, data: bytes
+) -> bytes:
     """The bytes to store, after the checks of LogValidator."""
-    limit = _limit(broker, partition, "max.message.bytes")
+    limit = _limit(services, partition, "max.message.bytes")
     if len(data) > limit:
         raise _Refused(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -156,14 +156,14 @@ def _for_the_log(broker: Broker, partition: Partition, batch: RecordBatch, data:
     _check_header(partition, batch)
     if partition.log.config.is_compacted:
         _check_keys(partition, batch)
-    if _setting(broker, partition, "message.timestamp.type") != "LogAppendTime":
-        _check_timestamps(broker, partition, batch)
+    if _setting(services, partition, "message.timestamp.type") != "LogAppendTime":
+        _check_timestamps(services, partition, batch)
         return data
     decode_batches(data)  # the checksum, before it is made anew
     return msgspec.structs.replace(
         batch,
         attributes=batch.attributes | TIMESTAMP_TYPE_MASK,
-        max_timestamp=broker.clock.now_ms(),
+        max_timestamp=services.clock.now_ms(),
     ).encode()
 
 
@@ -209,7 +209,7 @@ def _check_keys(partition: Partition, batch: RecordBatch) -> None:
         )
 
 
-def _check_timestamps(broker: Broker, partition: Partition, batch: RecordBatch) -> None:
+def _check_timestamps(services: Services, partition: Partition, batch: RecordBatch) -> None:
     """Too far from now; the header's largest and first stand for all records."""
     if batch.is_log_append_time:
         raise _Refused(
@@ -218,24 +218,26 @@ def _check_timestamps(broker: Broker, partition: Partition, batch: RecordBatch) 
         )
     if batch.max_timestamp == _NO_TIMESTAMP:
         return
-    now = broker.clock.now_ms()
-    if batch.max_timestamp - now > _limit(broker, partition, "message.timestamp.after.max.ms") or (
-        now - batch.base_timestamp > _limit(broker, partition, "message.timestamp.before.max.ms")
+    now = services.clock.now_ms()
+    if batch.max_timestamp - now > _limit(
+        services, partition, "message.timestamp.after.max.ms"
+    ) or (
+        now - batch.base_timestamp > _limit(services, partition, "message.timestamp.before.max.ms")
     ):
         raise _Refused(ErrorCode.INVALID_TIMESTAMP)
 
 
-def _limit(broker: Broker, partition: Partition, name: str) -> int:
-    return int(_setting(broker, partition, name))
+def _limit(services: Services, partition: Partition, name: str) -> int:
+    return int(_setting(services, partition, name))
 
 
-def _setting(broker: Broker, partition: Partition, name: str) -> str:
+def _setting(services: Services, partition: Partition, name: str) -> str:
     """The topic's own value or that of the broker."""
-    return partition.topic.configs.get(name) or broker.topic_defaults[name]
+    return partition.topic.configs.get(name) or services.broker_settings.topic_defaults[name]
 
 
 def _append(
-    broker: Broker,
+    services: Services,
     partition: Partition,
     batch: RecordBatch,
     data: bytes,
@@ -255,19 +257,19 @@ def _append(
                 round=state.last_round,
             )
         if batch.is_transactional:
-            _verify(broker, state, batch, version, transactional_id)
+            _verify(services, state, batch, version, transactional_id)
         error = state.producers.why_refused(batch)
         if error is not ErrorCode.NONE:
             raise _Refused(error)
     base_offset, round_ = state.append(data, batch)
     appended_at = _NO_TIMESTAMP
     if partition.topic.configs.get("message.timestamp.type") == "LogAppendTime":
-        appended_at = broker.clock.now_ms()
+        appended_at = services.clock.now_ms()
     return Appended(base_offset=base_offset, log_append_time_ms=appended_at, round=round_)
 
 
 def _verify(
-    broker: Broker,
+    services: Services,
     state: PartitionState,
     batch: RecordBatch,
     version: int,
@@ -285,7 +287,7 @@ def _verify(
     if transactional_id is None:
         raise _Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     partition = state.partition
-    error = broker.cluster.transactions.verify(
+    error = services.transactions.verify(
         transactional_id,
         batch.producer_id,
         batch.producer_epoch,

@@ -12,8 +12,9 @@ import uuid
 from collections import deque
 from collections.abc import Hashable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from coterie.coordinator.config import GroupConfig
 from coterie.coordinator.outcome import Outcome, RequestContext
 from coterie.coordinator.partitioner import partition_for
 from coterie.coordinator.shard import CoordinatorShard
@@ -30,16 +31,17 @@ from coterie.protocol.records.batch import TRANSACTIONAL_FLAG_MASK
 from coterie.protocol.schema import Response
 from coterie.protocol.types import Uuid
 from coterie.security.acls import Operation, ResourceType
-from coterie.server.partitions.committer import StorageLate
+from coterie.server.clock import Clock
+from coterie.server.metadata.topics import ClusterMetadata
+from coterie.server.partitions.committer import CommitRound, StorageLate
+from coterie.server.partitions.partition import Partition
 from coterie.server.partitions.rounds import when_all_end
+from coterie.server.partitions.table import PartitionTable
 from coterie.server.requests.calls import Call
+from coterie.server.settings.brokers import BrokerSettings
+from coterie.server.settings.cluster import ClusterSettings
 from coterie.server.settings.groups import group_config, group_configs
 from coterie.storage.errors import StorageError
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.partitions.committer import CommitRound
-    from coterie.server.partitions.partition import Partition
 
 __all__ = ["GroupService", "HostedShard"]
 
@@ -66,30 +68,45 @@ class HostedShard:
 class GroupService:
     """The group coordinator of one broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        broker_settings: BrokerSettings,
+        metadata: ClusterMetadata,
+        partitions: PartitionTable,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._broker_settings = broker_settings
+        self._metadata = metadata
+        self._partitions = partitions
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
         self._shards: dict[int, HostedShard] = {}
         self._to_load: deque[HostedShard] = deque()
         self._loader: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
         #: Groups with settings of their own (KIP-848).
-        self._configs = group_configs(broker.cluster.settings, broker.config.group)
+        self._configs = group_configs(settings, broker_settings.config.group)
 
     def settings_changed(self, group_id: str) -> None:
         """Act on new settings of a group, from its next request on."""
-        cluster = self._broker.cluster
-        config = group_config(cluster.settings, group_id, self._broker.config.group)
+        config = group_config(self._settings, group_id, self._config)
         if config is None:
             self._configs.pop(group_id, None)
         else:
             self._configs[group_id] = config
 
+    @property
+    def _config(self) -> GroupConfig:
+        return self._broker_settings.config.group
+
     # -- leadership -----------------------------------------------------------------------------------
 
     def lead(self, partition: Partition) -> None:
         """Become the coordinator of a partition: load it; until then it answers that it is loading."""
-        shard = CoordinatorShard(partition.index, self._broker.config.group, self._configs)
+        shard = CoordinatorShard(partition.index, self._config, self._configs)
         hosted = HostedShard(shard, partition)
         self._shards[partition.index] = hosted
         if partition.is_empty:
@@ -97,7 +114,7 @@ class GroupService:
             return
         self._to_load.append(hosted)
         if self._loader is None or self._loader.done():
-            self._loader = self._broker.loop.create_task(self._load_all())
+            self._loader = self._loop.create_task(self._load_all())
 
     def leads(self, index: int) -> bool:
         return index in self._shards
@@ -125,7 +142,7 @@ class GroupService:
 
     async def _load_all(self) -> None:
         """Replay the logs of new shards, one after the other, and let others have the loop in between."""
-        clock = self._broker.clock
+        clock = self._clock
         pause_at = clock.monotonic() + _LOAD_SLICE_SECONDS
         while self._to_load:
             hosted = self._to_load.popleft()
@@ -142,7 +159,7 @@ class GroupService:
                 self._loaded(hosted)
 
     def _loaded(self, hosted: HostedShard) -> None:
-        clock = self._broker.clock
+        clock = self._clock
         hosted.shard.load_finished(clock.monotonic(), clock.now_ms())
         hosted.loaded = True
         self._schedule(hosted.shard)
@@ -157,7 +174,7 @@ class GroupService:
 
     def find(self, group_id: str) -> HostedShard | ErrorCode:
         """The shard of a group, or why it cannot be asked here and now."""
-        count = self._broker.cluster.offsets_partitions
+        count = self._partitions.offsets_partitions
         hosted = self._shards.get(partition_for(group_id, count)) if count else None
         if hosted is None:
             return ErrorCode.NOT_COORDINATOR
@@ -169,8 +186,7 @@ class GroupService:
     # -- requests -------------------------------------------------------------------------------------
 
     def context(self, call: Call) -> RequestContext:
-        broker, guard = self._broker, call.guard
-        clock = broker.clock
+        guard, clock = call.guard, self._clock
         visible = None
         if guard is not None:
             visible = partial(guard.allowed, Operation.DESCRIBE, ResourceType.TOPIC)
@@ -183,7 +199,7 @@ class GroupService:
             call.client_host,
             call,
             _new_member_id,
-            broker.cluster.metadata,
+            self._metadata,
             visible,
         )
 
@@ -191,7 +207,7 @@ class GroupService:
         """A request about one group: the whole way."""
         hosted = self.find(group_id)
         if isinstance(hosted, ErrorCode):
-            return cast("Response", self._broker.refuse(call, hosted))
+            return call.refusal(hosted)
         outcome = hosted.shard.handle(call.request, self.context(call))
         self.settle(hosted, outcome, call)
         return None
@@ -225,7 +241,7 @@ class GroupService:
             )
             for record in outcome.records
         ]
-        now_ms = self._broker.clock.now_ms()
+        now_ms = self._clock.now_ms()
         shard = hosted.shard
         if outcome.producer_id >= 0:
             header, data = encode_plain_batch(records, now_ms, _of_producer(outcome))
@@ -260,7 +276,7 @@ class GroupService:
             call.answer_when_durable(round_, response, partial(self._failed, call))
 
     def _failed(self, call: Call, _: StorageError) -> Response:
-        return cast("Response", self._broker.refuse(call, self._storage_error()))
+        return call.refusal(self._storage_error())
 
     def _storage_error(self) -> ErrorCode:
         """Full disks pass; a broken one does not, and the group must find another coordinator."""
@@ -270,7 +286,7 @@ class GroupService:
     def _refuse_all(self, tokens: list[Hashable]) -> None:
         for token in tokens:
             call = cast("Call", token)
-            call.answer(self._broker.refuse(call, self._storage_error()))
+            call.answer(call.refusal(self._storage_error()))
 
     def answer_reads(self, call: Call, shards: Iterable[HostedShard], response: Response) -> None:
         """Answer a question about several shards once all that it saw is durable."""
@@ -280,8 +296,7 @@ class GroupService:
         """The same with an answer that is bytes already."""
 
         def durable(_failed: set[CommitRound]) -> None:
-            call.slot.data = data
-            call.connection.answered()
+            call.answer_encoded(data)
 
         when_all_end((hosted.last_round for hosted in shards), durable)
 
@@ -289,7 +304,7 @@ class GroupService:
         """Answer a change in several shards once all of it is durable, or refuse the whole of it."""
 
         def durable(failed: set[CommitRound]) -> None:
-            call.answer(self._broker.refuse(call, self._storage_error()) if failed else response)
+            call.answer(call.refusal(self._storage_error()) if failed else response)
 
         when_all_end((hosted.last_round for hosted in shards), durable)
 
@@ -308,8 +323,8 @@ class GroupService:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = deadline
-        delay = max(0.0, deadline - self._broker.clock.monotonic())
-        self._timer = self._broker.loop.call_later(delay, self._tick)
+        delay = max(0.0, deadline - self._clock.monotonic())
+        self._timer = self._loop.call_later(delay, self._tick)
 
     def _tick(self) -> None:
         """Fire what is due; but after a pause of the whole process, sockets first.
@@ -317,18 +332,18 @@ class GroupService:
         Heartbeats may wait in the kernel. A turn that began with an interrupted wait has not looked at
         the sockets; the next one does, and the one after that comes behind what it found.
         """
-        loop = self._broker.loop
-        if self._broker.clock.monotonic() - self._timer_at > _PAUSE_SECONDS:
+        loop = self._loop
+        if self._clock.monotonic() - self._timer_at > _PAUSE_SECONDS:
             loop.call_soon(loop.call_soon, self._fire)
         else:
             self._fire()
 
     def _fire(self) -> None:
-        clock = self._broker.clock
+        clock = self._clock
         self._timer, self._timer_at = None, float("inf")
         for hosted in list(self._shards.values()):
             if hosted.loaded:
-                now, topics = clock.now_ms(), self._broker.cluster.metadata
+                now, topics = clock.now_ms(), self._metadata
                 for outcome in hosted.shard.tick(clock.monotonic(), now, topics):
                     self.settle(hosted, outcome)
                 self._schedule(hosted.shard)

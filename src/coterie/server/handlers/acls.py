@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.acls import (
@@ -21,20 +20,18 @@ from coterie.protocol.messages.acls import (
 )
 from coterie.protocol.schema import Response
 from coterie.security.acls import AclBinding
+from coterie.server.requests.calls import Call
 from coterie.server.security.acl_messages import binding_of, filter_of
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 
 __all__ = ["create_acls", "delete_acls", "describe_acls"]
 
 _OFF = "No Authorizer is configured."
 
 
-def describe_acls(broker: Broker, call: Call, request: DescribeAclsRequest) -> Response:
+def describe_acls(services: Services, call: Call, request: DescribeAclsRequest) -> Response:
     """DescribeAcls 1-3."""
-    authorizer = broker.cluster.security.authorizer
+    authorizer = services.security.authorizer
     if authorizer is None:
         return DescribeAclsResponse(
             error_code=ErrorCode.SECURITY_DISABLED,
@@ -62,9 +59,9 @@ def describe_acls(broker: Broker, call: Call, request: DescribeAclsRequest) -> R
     )
 
 
-def create_acls(broker: Broker, call: Call, request: CreateAclsRequest) -> Response:
+def create_acls(services: Services, call: Call, request: CreateAclsRequest) -> Response:
     """CreateAcls 1-3: each on its own; one that is there already is no error."""
-    security = broker.cluster.security
+    security = services.security
     if security.authorizer is None:
         off = AclCreationResult(ErrorCode.SECURITY_DISABLED, _OFF)
         return CreateAclsResponse(results=(off,) * len(request.creations))
@@ -81,9 +78,9 @@ def create_acls(broker: Broker, call: Call, request: CreateAclsRequest) -> Respo
     return CreateAclsResponse(results=tuple(results))
 
 
-def delete_acls(broker: Broker, call: Call, request: DeleteAclsRequest) -> Response:
+def delete_acls(services: Services, call: Call, request: DeleteAclsRequest) -> Response:
     """DeleteAcls 1-3: all that match any of the filters, and for each filter what it matched."""
-    security = broker.cluster.security
+    security = services.security
     authorizer = security.authorizer
     if authorizer is None:
         off = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, _OFF)

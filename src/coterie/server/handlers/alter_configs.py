@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.configs import (
@@ -19,16 +19,14 @@ from coterie.protocol.messages.configs import (
 )
 from coterie.protocol.schema import Response
 from coterie.server.metadata.topics import why_bad_name
+from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 from coterie.server.settings.brokers import Refused, check_broker_id, check_broker_settings
 from coterie.server.settings.catalog import Setting, catalog
 from coterie.server.settings.cluster import ResourceKind
 from coterie.server.settings.groups import why_bad_group_config
 from coterie.server.settings.loggers import LEVELS, logger_levels, set_level
 from coterie.server.settings.topics import why_bad_config
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
 
 __all__ = ["alter_configs", "incremental_alter_configs"]
 
@@ -48,28 +46,28 @@ class _Change(NamedTuple):
 
 
 def incremental_alter_configs(
-    broker: Broker, call: Call, request: IncrementalAlterConfigsRequest
+    services: Services, call: Call, request: IncrementalAlterConfigsRequest
 ) -> Response:
     """IncrementalAlterConfigs 0-1."""
-    responses = _alter_all(broker, request.resources, dry=request.validate_only)
+    responses = _alter_all(services, request.resources, dry=request.validate_only)
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
-def alter_configs(broker: Broker, call: Call, request: AlterConfigsRequest) -> Response:
+def alter_configs(services: Services, call: Call, request: AlterConfigsRequest) -> Response:
     """AlterConfigs 0-2: what a resource has and the request does not name is removed."""
-    responses = _alter_all(broker, request.resources, dry=request.validate_only)
+    responses = _alter_all(services, request.resources, dry=request.validate_only)
     return AlterConfigsResponse(responses=responses)
 
 
 def _alter_all(
-    broker: Broker, resources: Sequence[_Resource], *, dry: bool
+    services: Services, resources: Sequence[_Resource], *, dry: bool
 ) -> tuple[AlterConfigsResourceResponse, ...]:
     counts = Counter((each.resource_type, each.resource_name) for each in resources)
     responses = []
     for resource in resources:
         error, message = ErrorCode.NONE, None
         try:
-            _alter(broker, resource, counts, dry=dry)
+            _alter(services, resource, counts, dry=dry)
         except Refused as refused:
             error, message = refused.error, str(refused) or None
         responses.append(
@@ -84,7 +82,7 @@ def _alter_all(
 
 
 def _alter(
-    broker: Broker, resource: _Resource, counts: Mapping[tuple[int, str], int], *, dry: bool
+    services: Services, resource: _Resource, counts: Mapping[tuple[int, str], int], *, dry: bool
 ) -> None:
     kind, name = resource.resource_type, resource.resource_name
     if counts[kind, name] > 1:
@@ -92,13 +90,13 @@ def _alter(
     legacy = isinstance(resource, LegacyAlterConfigsResource)
     changes = _changes(resource)
     if kind == ResourceKind.BROKER_LOGGER and not legacy:
-        _alter_loggers(broker, name, changes, dry=dry)
+        _alter_loggers(services, name, changes, dry=dry)
     elif kind == ResourceKind.TOPIC:
-        _alter_topic(broker, name, changes, legacy=legacy, dry=dry)
+        _alter_topic(services, name, changes, legacy=legacy, dry=dry)
     elif kind == ResourceKind.GROUP:
-        _alter_group(broker, name, changes, legacy=legacy, dry=dry)
+        _alter_group(services, name, changes, legacy=legacy, dry=dry)
     elif kind == ResourceKind.BROKER:
-        _alter_broker(broker, name, changes, legacy=legacy, dry=dry)
+        _alter_broker(services, name, changes, legacy=legacy, dry=dry)
     else:
         raise Refused(_INVALID, f"Unknown resource type {kind}")
 
@@ -158,12 +156,11 @@ _BY_BROKER: Final = "Config value {word} is not allowed for config key: {1}"
 
 
 def _alter_topic(
-    broker: Broker, name: str, changes: Sequence[_Change], *, legacy: bool, dry: bool
+    services: Services, name: str, changes: Sequence[_Change], *, legacy: bool, dry: bool
 ) -> None:
-    cluster = broker.cluster
-    topic = cluster.metadata.topic(name)
+    topic = services.metadata.topic(name)
     before = topic.configs if topic is not None else {}
-    known, defaults = catalog().topic, broker.topic_defaults
+    known, defaults = catalog().topic, services.broker_settings.topic_defaults
     after = _applied(changes, before, known, defaults, legacy=legacy, refusal=_BY_CONTROLLER)
     if not name:
         raise Refused(_INVALID, "Default topic resources are not allowed.")
@@ -175,30 +172,30 @@ def _alter_topic(
         text = f"The topic '{name}' does not exist."
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     if not dry and after != topic.configs:
-        cluster.change_topic_configs(topic, after)
+        services.partitions.change_configs(topic, after)
 
 
 def _alter_group(
-    broker: Broker, name: str, changes: Sequence[_Change], *, legacy: bool, dry: bool
+    services: Services, name: str, changes: Sequence[_Change], *, legacy: bool, dry: bool
 ) -> None:
-    settings = broker.cluster.settings
+    settings = services.settings
     before = settings.of(ResourceKind.GROUP, name)
     known = catalog().group
     after = _applied(changes, before, known, {}, legacy=legacy, refusal=_BY_CONTROLLER)
     if not name:
         raise Refused(_INVALID, "Default group resources are not allowed.")
-    if why := why_bad_group_config(after, settings, broker.node_id):
+    if why := why_bad_group_config(after, settings, services.node_id):
         raise Refused(ErrorCode.INVALID_CONFIG, why)
     if not dry:
         settings.change(ResourceKind.GROUP, name, _difference(before, after))
 
 
 def _alter_broker(
-    broker: Broker, name: str, changes: Sequence[_Change], *, legacy: bool, dry: bool
+    services: Services, name: str, changes: Sequence[_Change], *, legacy: bool, dry: bool
 ) -> None:
-    settings = broker.cluster.settings
+    settings = services.settings
     if name:
-        check_broker_id(name, broker.node_id, "{}, but received {}", "Node")
+        check_broker_id(name, services.node_id, "{}, but received {}", "Node")
     before = settings.of(ResourceKind.BROKER, name)
     known = catalog().broker
     defaults = {each: known[each].default for each in known}
@@ -217,11 +214,11 @@ def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str
     return gone | {name: value for name, value in after.items() if before.get(name) != value}
 
 
-def _alter_loggers(broker: Broker, name: str, changes: Sequence[_Change], *, dry: bool) -> None:
+def _alter_loggers(services: Services, name: str, changes: Sequence[_Change], *, dry: bool) -> None:
     try:
-        check_broker_id(name, broker.node_id, "", "Node")
+        check_broker_id(name, services.node_id, "", "Node")
     except Refused as refused:
-        text = f"Unexpected node id. Expected {broker.node_id}, but received {name}"
+        text = f"Unexpected node id. Expected {services.node_id}, but received {name}"
         raise Refused(_INVALID, str(refused) if "integer" in str(refused) else text) from None
     for logger, operation, level in changes:
         if operation not in (_SET, _DELETE):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.cluster import (
@@ -34,10 +34,8 @@ from coterie.server.metadata.topics import (
     TopicMetadata,
     why_bad_name,
 )
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
+from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 
 __all__ = [
     "ALL_CLUSTER_OPERATIONS",
@@ -59,22 +57,21 @@ _BATCHED_FROM: Final = 4  # KIP-699
 _SHARE_FROM: Final = 6
 
 
-def metadata(broker: Broker, call: Call, request: MetadataRequest) -> Response:
+def metadata(services: Services, call: Call, request: MetadataRequest) -> Response:
     """Metadata 0-13. A topic that does not exist may be created for the next request."""
-    cluster = broker.cluster
     ask_all = request.topics is None or (call.version == 0 and not request.topics)
     if ask_all:
-        topics = [_describe(broker, topic, request, call.version) for topic in cluster.metadata]
+        topics = [_describe(services, topic, request, call.version) for topic in services.metadata]
     else:
-        topics = [_find(broker, call, request, each) for each in request.topics or ()]
-    listener = call.connection.listener.name
+        topics = [_find(services, call, request, each) for each in request.topics or ()]
+    brokers = services.brokers
     return MetadataResponse(
         brokers=tuple(
-            MetadataResponseBroker(node_id, *cluster.brokers[node_id].advertised[listener])
-            for node_id in cluster.alive()
+            MetadataResponseBroker(*node)
+            for node in brokers.nodes(brokers.alive(), call.connection.listener_name)
         ),
-        cluster_id=cluster.metadata.cluster_id,
-        controller_id=cluster.controller_id,
+        cluster_id=services.metadata.cluster_id,
+        controller_id=services.brokers.controller_id,
         topics=tuple(topics),
         cluster_authorized_operations=(
             ALL_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else _NOT_ASKED
@@ -83,38 +80,38 @@ def metadata(broker: Broker, call: Call, request: MetadataRequest) -> Response:
 
 
 def _find(
-    broker: Broker, call: Call, request: MetadataRequest, asked: MetadataRequestTopic
+    services: Services, call: Call, request: MetadataRequest, asked: MetadataRequestTopic
 ) -> MetadataResponseTopic:
-    cluster, version = broker.cluster, call.version
+    version = call.version
     name, topic_id = asked.name, asked.topic_id
     if name is None or topic_id != Uuid.ZERO:
         # The id wins: Java's clients send an empty name along with it.
-        found = cluster.metadata.topic_with_id(topic_id)
+        found = services.metadata.topic_with_id(topic_id)
         if found is None:
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-        return _describe(broker, found, request, version)
-    topic = cluster.metadata.topic(name)
+        return _describe(services, found, request, version)
+    topic = services.metadata.topic(name)
     if topic is not None:
-        return _describe(broker, topic, request, version)
+        return _describe(services, topic, request, version)
     if why_bad_name(name):
         return MetadataResponseTopic(ErrorCode.INVALID_TOPIC_EXCEPTION, name)
-    create = request.allow_auto_topic_creation and cluster.config.auto_create_topics
+    create = request.allow_auto_topic_creation and services.config.auto_create_topics
     if (
         create
         and name != CLUSTER_METADATA
-        and call.may_change(broker.config.num_partitions, throttles=False)
+        and call.may_change(services.config.num_partitions, throttles=False)
     ):
         # As in Kafka, this answer does not contain the new topic yet: clients ask again.
-        cluster.auto_create_topic(name)
+        services.partitions.auto_create_topic(name)
     return MetadataResponseTopic(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, is_internal=name in INTERNAL_TOPICS
     )
 
 
 def _describe(
-    broker: Broker, topic: TopicMetadata, request: MetadataRequest, version: int
+    services: Services, topic: TopicMetadata, request: MetadataRequest, version: int
 ) -> MetadataResponseTopic:
-    alive = broker.cluster.alive()
+    alive = services.brokers.alive()
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.uuid,
@@ -150,28 +147,23 @@ def _describe_partition(
     )
 
 
-def describe_cluster(broker: Broker, call: Call, request: DescribeClusterRequest) -> Response:
+def describe_cluster(services: Services, call: Call, request: DescribeClusterRequest) -> Response:
     """DescribeCluster 0-2; from version 2 also brokers that are down, if the request wants them."""
-    cluster = broker.cluster
-    alive = cluster.alive()
+    alive = services.brokers.alive()
     if request.endpoint_type != 1:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             error_message="The request was sent to an endpoint of the wrong type.",
             endpoint_type=1,
         )
-    listener = call.connection.listener.name
+    shown = services.brokers.registered if request.include_fenced_brokers else alive
     return DescribeClusterResponse(
         error_message=None,
-        cluster_id=cluster.metadata.cluster_id,
-        controller_id=cluster.controller_id,
+        cluster_id=services.metadata.cluster_id,
+        controller_id=services.brokers.controller_id,
         brokers=tuple(
-            DescribeClusterBroker(
-                node_id,
-                *cluster.brokers[node_id].advertised[listener],
-                is_fenced=node_id not in alive,
-            )
-            for node_id in (cluster.registered if request.include_fenced_brokers else alive)
+            DescribeClusterBroker(*node, is_fenced=node[0] not in alive)
+            for node in services.brokers.nodes(shown, call.connection.listener_name)
         ),
         cluster_authorized_operations=(
             ALL_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else _NOT_ASKED
@@ -179,23 +171,22 @@ def describe_cluster(broker: Broker, call: Call, request: DescribeClusterRequest
     )
 
 
-def unregister_broker(broker: Broker, call: Call, request: UnregisterBrokerRequest) -> Response:
+def unregister_broker(services: Services, call: Call, request: UnregisterBrokerRequest) -> Response:
     """UnregisterBroker 0: also for a broker that runs, which then is out of the cluster until it restarts."""
-    cluster = broker.cluster
-    if request.broker_id not in cluster.registered:
+    if request.broker_id not in services.brokers.registered:
         return UnregisterBrokerResponse(
             error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
             error_message=f"Broker ID {request.broker_id} is not currently registered",
         )
-    cluster.unregister_broker(request.broker_id)
+    services.leadership.unregister(request.broker_id)
     # Kafka leaves the message empty, not null.
     return UnregisterBrokerResponse(error_message="")
 
 
-def find_coordinator(broker: Broker, call: Call, request: FindCoordinatorRequest) -> Response:
+def find_coordinator(services: Services, call: Call, request: FindCoordinatorRequest) -> Response:
     """FindCoordinator 0-6: one key, or from version 4 many (KIP-699), each with its own error."""
     keys = request.coordinator_keys if call.version >= _BATCHED_FROM else (request.key,)
-    found = [_coordinator(broker, call, key, request.key_type) for key in keys]
+    found = [_coordinator(services, call, key, request.key_type) for key in keys]
     if call.version >= _BATCHED_FROM:
         return FindCoordinatorResponse(coordinators=tuple(found))
     (only,) = found
@@ -209,18 +200,17 @@ def find_coordinator(broker: Broker, call: Call, request: FindCoordinatorRequest
     )
 
 
-def _coordinator(broker: Broker, call: Call, key: str, key_type: int) -> Coordinator:
-    cluster = broker.cluster
+def _coordinator(services: Services, call: Call, key: str, key_type: int) -> Coordinator:
     if key_type == _GROUP:
-        leader = cluster.offsets_partition(key).leader
+        leader = services.partitions.offsets_partition(key).leader
     elif key_type == _TRANSACTION:
-        leader = cluster.transaction_coordinator(key)
+        leader = services.partitions.transaction_partition(key).leader
     else:
         error = ErrorCode.INVALID_REQUEST
         if key_type == _SHARE and call.version >= _SHARE_FROM:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Coordinator(key, -1, "", -1, error, error.message)
-    if leader not in cluster.alive():
+    if leader not in services.brokers.alive():
         return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
-    host, port = cluster.brokers[leader].advertised[call.connection.listener.name]
-    return Coordinator(key, leader, host, port, ErrorCode.NONE, "")
+    (node,) = services.brokers.nodes([leader], call.connection.listener_name)
+    return Coordinator(key, *node, ErrorCode.NONE, "")

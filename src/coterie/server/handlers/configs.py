@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from coterie.addresses import address_text
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.configs import (
     ConfigResource,
@@ -18,17 +19,17 @@ from coterie.protocol.messages.configs import (
     ListConfigResourcesResponse,
 )
 from coterie.protocol.schema import Response
+from coterie.server.handlers.log_dirs import log_dir
+from coterie.server.metadata.brokers import Addresses
 from coterie.server.metadata.topics import TopicMetadata, why_bad_name
+from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 from coterie.server.settings.brokers import Refused, check_broker_id
 from coterie.server.settings.catalog import Setting, catalog
 from coterie.server.settings.cluster import ALL_BROKERS, ResourceKind, Source, Synonym
 from coterie.server.settings.groups import group_values
 from coterie.server.settings.loggers import logger_levels
 from coterie.server.settings.topics import own_configs, topic_values
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
 
 __all__ = ["describe_configs", "list_config_resources", "topic_entries"]
 
@@ -42,20 +43,20 @@ _CLIENT_METRICS: Final = (
 )
 
 
-def describe_configs(broker: Broker, call: Call, request: DescribeConfigsRequest) -> Response:
+def describe_configs(services: Services, call: Call, request: DescribeConfigsRequest) -> Response:
     """DescribeConfigs 1-4."""
     return DescribeConfigsResponse(
-        results=tuple(_describe(broker, each, request) for each in request.resources)
+        results=tuple(_describe(services, each, request) for each in request.resources)
     )
 
 
 def _describe(
-    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    services: Services, resource: DescribeConfigsResource, request: DescribeConfigsRequest
 ) -> DescribeConfigsResult:
     error, message = ErrorCode.NONE, ""
     entries: Iterable[Entry] = ()
     try:
-        entries = _entries(broker, resource)
+        entries = _entries(services, resource)
     except Refused as refused:
         error, message = refused.error, str(refused)
     wanted = resource.configuration_keys
@@ -84,19 +85,19 @@ def _as_asked(entry: Entry, request: DescribeConfigsRequest) -> Entry:
     )
 
 
-def _entries(broker: Broker, resource: DescribeConfigsResource) -> Iterable[Entry]:
+def _entries(services: Services, resource: DescribeConfigsResource) -> Iterable[Entry]:
     name = resource.resource_name
     match resource.resource_type:
         case ResourceKind.TOPIC:
-            return _of_topic(broker, name)
+            return _of_topic(services, name)
         case ResourceKind.BROKER:
-            return list(_of_broker(broker, name))
+            return list(_of_broker(services, name))
         case ResourceKind.GROUP:
             if not name:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-            return list(_of_group(broker, name))
+            return list(_of_group(services, name))
         case ResourceKind.BROKER_LOGGER:
-            return _of_loggers(broker, name)
+            return _of_loggers(services, name)
         case ResourceKind.CLIENT_METRICS:
             return _of_client_metrics(name)
         case _:
@@ -107,23 +108,23 @@ def _entries(broker: Broker, resource: DescribeConfigsResource) -> Iterable[Entr
 # -- topics -------------------------------------------------------------------------------------------
 
 
-def _of_topic(broker: Broker, name: str) -> list[Entry]:
+def _of_topic(services: Services, name: str) -> list[Entry]:
     if why := why_bad_name(name):
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
-    topic = broker.cluster.metadata.topic(name)
+    topic = services.metadata.topic(name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-    return list(topic_entries(broker, topic))
+    return list(topic_entries(services, topic))
 
 
-def topic_entries(broker: Broker, topic: TopicMetadata) -> Iterator[Entry]:
+def topic_entries(services: Services, topic: TopicMetadata) -> Iterator[Entry]:
     """All settings of a topic."""
     own = own_configs(topic)
     known = catalog().topic
-    for name, value in topic_values(topic, broker.topic_defaults).items():
+    for name, value in topic_values(topic, services.broker_settings.topic_defaults).items():
         first = [Synonym(name, value, Source.TOPIC)] if name in own else []
         names = known[name].synonyms
-        others = broker.cluster.settings.synonyms(names[0][0], broker.node_id) if names else []
+        others = services.settings.synonyms(names[0][0], services.node_id) if names else []
         yield _entry(name, value, known[name], first + others)
 
 
@@ -155,10 +156,10 @@ def _entry(
 # -- brokers ------------------------------------------------------------------------------------------
 
 
-def _of_broker(broker: Broker, name: str) -> Iterator[Entry]:
-    settings = broker.cluster.settings
+def _of_broker(services: Services, name: str) -> Iterator[Entry]:
+    settings = services.settings
     if name != ALL_BROKERS:
-        check_broker_id(name, broker.node_id, "{} or empty string, but received {}")
+        check_broker_id(name, services.node_id, "{} or empty string, but received {}")
     known = catalog()
     names = settings.of(ResourceKind.BROKER, ALL_BROKERS)
     if name == ALL_BROKERS:
@@ -166,12 +167,13 @@ def _of_broker(broker: Broker, name: str) -> Iterator[Entry]:
             synonym = [Synonym(each, value, Source.ALL_BROKERS)]
             yield _entry(each, value, known.setting(each), synonym, fixed=False)
         return
-    static = {**settings.static.static_values, **broker.own_settings()}
+    own_settings = _own_settings(services)
+    static = {**settings.static.static_values, **own_settings}
     shown = [each for each, setting in known.broker.items() if not setting.internal]
     shown += [each for each in static if each not in known.broker or known.broker[each].internal]
     for each in dict.fromkeys([*shown, *names, *settings.of(ResourceKind.BROKER, name)]):
-        synonyms = settings.synonyms(each, broker.node_id)
-        own = broker.own_settings().get(each)
+        synonyms = settings.synonyms(each, services.node_id)
+        own = own_settings.get(each)
         if own is not None and not any(s.source < Source.STATIC for s in synonyms):
             synonyms = [Synonym(each, own, Source.STATIC)] + [
                 s for s in synonyms if s.source is Source.DEFAULT
@@ -183,26 +185,44 @@ def _of_broker(broker: Broker, name: str) -> Iterator[Entry]:
         )
 
 
+def _own_settings(services: Services) -> dict[str, str]:
+    """Settings that follow from where and how the broker runs."""
+    node_id = services.node_id
+    return {
+        "node.id": str(node_id),
+        "broker.id": str(node_id),
+        "process.roles": "broker,controller",
+        "listeners": _listener_list(services.brokers.bound(node_id)),
+        "advertised.listeners": _listener_list(services.brokers.advertised(node_id)),
+        "log.dirs": log_dir(services.directory).path,
+    }
+
+
+def _listener_list(addresses: Addresses) -> str:
+    """Listeners as Kafka writes them: NAME://host:port, separated by commas."""
+    return ",".join(f"{name}://{address_text(*each)}" for name, each in addresses.items())
+
+
 # -- groups, loggers, client metrics ------------------------------------------------------------------
 
 
-def _of_group(broker: Broker, name: str) -> Iterator[Entry]:
-    settings = broker.cluster.settings
+def _of_group(services: Services, name: str) -> Iterator[Entry]:
+    settings = services.settings
     own = settings.of(ResourceKind.GROUP, name)
-    for each, value in group_values(settings, name, broker.node_id).items():
+    for each, value in group_values(settings, name, services.node_id).items():
         known = catalog().group[each]
         synonyms = [Synonym(each, value, Source.GROUP)] if each in own else []
         if known.synonyms:
-            synonyms += settings.synonyms(known.synonyms[0][0], broker.node_id)
+            synonyms += settings.synonyms(known.synonyms[0][0], services.node_id)
         else:
             synonyms.append(Synonym(each, known.default or "", Source.DEFAULT))
         yield _entry(each, value, known, synonyms)
 
 
-def _of_loggers(broker: Broker, name: str) -> list[Entry]:
+def _of_loggers(services: Services, name: str) -> list[Entry]:
     if not name:
         raise Refused(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-    check_broker_id(name, broker.node_id, "{} but received {}")
+    check_broker_id(name, services.node_id, "{} but received {}")
     return [
         Entry(name=logger, value=level, config_source=Source.LOGGER, documentation=None)
         for logger, level in logger_levels().items()
@@ -226,17 +246,16 @@ def _of_client_metrics(name: str) -> list[Entry]:
 
 
 def list_config_resources(
-    broker: Broker, call: Call, request: ListConfigResourcesRequest
+    services: Services, call: Call, request: ListConfigResourcesRequest
 ) -> Response:
     """ListConfigResources 0-1; version 0 lists client metrics, of which there are none."""
-    cluster = broker.cluster
-    brokers = [str(node_id) for node_id in cluster.node_ids]
+    brokers = [str(node_id) for node_id in services.brokers.node_ids]
     every: dict[int, list[str]] = {
-        ResourceKind.GROUP: cluster.settings.names(ResourceKind.GROUP),
+        ResourceKind.GROUP: services.settings.names(ResourceKind.GROUP),
         ResourceKind.CLIENT_METRICS: [],
         ResourceKind.BROKER_LOGGER: brokers,
         ResourceKind.BROKER: brokers,
-        ResourceKind.TOPIC: [topic.name for topic in cluster.metadata],
+        ResourceKind.TOPIC: [topic.name for topic in services.metadata],
     }
     wanted = request.resource_types
     if call.version == 0:

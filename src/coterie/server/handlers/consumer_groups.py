@@ -5,7 +5,7 @@ Their heartbeats are requests about one group, like many others: coterie.server.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie.coordinator.administration import NO_OPERATIONS
 from coterie.error_codes import ErrorCode
@@ -17,10 +17,8 @@ from coterie.protocol.messages.consumer_groups import (
 from coterie.protocol.schema import Response
 from coterie.security.acls import ResourceType, operation_bits
 from coterie.server.groups.service import HostedShard
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
+from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 
 __all__ = ["consumer_group_describe"]
 
@@ -28,14 +26,14 @@ _ALL_OPERATIONS: Final = operation_bits(ResourceType.GROUP)
 
 
 def consumer_group_describe(
-    broker: Broker, call: Call, request: ConsumerGroupDescribeRequest
+    services: Services, call: Call, request: ConsumerGroupDescribeRequest
 ) -> Response | None:
     """ConsumerGroupDescribe 0-1: each group from its own shard, with names for topics."""
     asked: list[HostedShard] = []
     groups: list[DescribedGroup] = []
-    topics = broker.cluster.metadata
+    topics = services.metadata
     for group_id in request.group_ids:
-        hosted = broker.groups.find(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        hosted = services.groups.find(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
         if isinstance(hosted, ErrorCode):
             groups.append(DescribedGroup(error_code=hosted, group_id=group_id))
             continue
@@ -49,5 +47,5 @@ def consumer_group_describe(
                 )
         groups.append(hosted.shard.describe_consumer_group(group_id, topics, operations))
     response = ConsumerGroupDescribeResponse(groups=tuple(groups))
-    broker.groups.answer_reads(call, asked, response)
+    services.groups.answer_reads(call, asked, response)
     return None

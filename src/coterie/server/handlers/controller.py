@@ -5,7 +5,7 @@ The cluster has one controller, the first broker that is alive, and it is the on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.controller import (
@@ -23,10 +23,8 @@ from coterie.protocol.messages.controller import (
 from coterie.protocol.schema import Response
 from coterie.server.metadata.features import FeatureChange
 from coterie.server.metadata.topics import CLUSTER_METADATA
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
+from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 
 __all__ = ["describe_quorum", "update_features"]
 
@@ -37,7 +35,7 @@ _LEADER_EPOCH: Final = 1
 _REFUSED: Final = "The update failed for all features since the following feature had an error: "
 
 
-def describe_quorum(broker: Broker, call: Call, request: DescribeQuorumRequest) -> Response:
+def describe_quorum(services: Services, call: Call, request: DescribeQuorumRequest) -> Response:
     """DescribeQuorum 0-2: the only partition that can be described is `__cluster_metadata-0`."""
     asked = [
         (topic.topic_name, each.partition_index)
@@ -45,7 +43,7 @@ def describe_quorum(broker: Broker, call: Call, request: DescribeQuorumRequest) 
         for each in topic.partitions
     ]
     if asked == [(CLUSTER_METADATA, 0)]:
-        return _quorum(broker, call.version)
+        return _quorum(services, call.version)
     message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message
     return DescribeQuorumResponse(
         topics=tuple(
@@ -63,10 +61,10 @@ def describe_quorum(broker: Broker, call: Call, request: DescribeQuorumRequest) 
     )
 
 
-def _quorum(broker: Broker, version: int) -> Response:
-    cluster, now = broker.cluster, broker.clock.now_ms()
-    controller = cluster.controller_id
-    end = cluster.features.epoch
+def _quorum(services: Services, version: int) -> Response:
+    now = services.clock.now_ms()
+    controller = services.brokers.controller_id
+    end = services.features.epoch
     voter = ReplicaState(
         replica_id=controller,
         log_end_offset=end,
@@ -80,23 +78,22 @@ def _quorum(broker: Broker, version: int) -> Response:
         high_watermark=end,
         current_voters=(voter,),
     )
-    leader = cluster.brokers[controller]
-    listener = DescribeQuorumListener(_LISTENER, *leader.address)
+    first = next(iter(services.brokers.bound(controller).values()))
+    listener = DescribeQuorumListener(_LISTENER, *first)
     return DescribeQuorumResponse(
         topics=(DescribeQuorumTopic(CLUSTER_METADATA, (partition,)),),
         nodes=(DescribeQuorumNode(controller, (listener,)),) if version >= _NODES_FROM else (),
     )
 
 
-def update_features(broker: Broker, call: Call, request: UpdateFeaturesRequest) -> Response:
+def update_features(services: Services, call: Call, request: UpdateFeaturesRequest) -> Response:
     """UpdateFeatures 0-2: all features or none. Kafka 4.3 ignores version 0's allow_downgrade, too."""
-    cluster = broker.cluster
-    refused = cluster.features.change(
+    refused = services.features.change(
         [
             FeatureChange(each.feature, each.max_version_level, each.upgrade_type)
             for each in request.feature_updates
         ],
-        controller=cluster.controller_id,
+        controller=services.brokers.controller_id,
         validate_only=request.validate_only,
     )
     if refused is not None:

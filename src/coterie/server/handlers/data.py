@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from coterie.error_codes import ErrorCode
 from coterie.errors import RecordBatchError
@@ -43,11 +43,9 @@ from coterie.server.partitions.committer import CommitRound
 from coterie.server.partitions.partition import Partition
 from coterie.server.partitions.rounds import when_all_end
 from coterie.server.partitions.state import state_of
+from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 from coterie.storage.errors import OffsetOutOfRange, StorageError
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
 
 __all__ = ["delete_records", "fetch", "list_offsets", "offset_for_leader_epoch", "produce"]
 
@@ -81,35 +79,35 @@ class _Result(NamedTuple):
     leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
 
 
-def produce(broker: Broker, call: Call, request: ProduceRequest) -> Response | None:
+def produce(services: Services, call: Call, request: ProduceRequest) -> Response | None:
     """Produce 3-13. The answer leaves when all that was appended is durable, for acks 1 as for -1."""
     if request.transactional_id is not None and call.version >= _ADDED_FROM:
         # A batch that is durable before its partition is in the transaction would never be ended. All
         # requests of a producer wait for the same record, so their order stays.
-        batches = _led_batches(broker, call, request)
-        added = add_to_transaction(broker, request.transactional_id, batches)
-        when_all_end([added], lambda _failed: _produce(broker, call, request))
+        batches = _led_batches(services, call, request)
+        added = add_to_transaction(services, request.transactional_id, batches)
+        when_all_end([added], lambda _failed: _produce(services, call, request))
     else:
-        _produce(broker, call, request)
+        _produce(services, call, request)
     return None
 
 
-def _led_batches(broker: Broker, call: Call, request: ProduceRequest) -> dict[Partition, bytes]:
+def _led_batches(services: Services, call: Call, request: ProduceRequest) -> dict[Partition, bytes]:
     """The records of a Produce request for partitions that this broker leads."""
     batches: dict[Partition, bytes] = {}
     by_id = call.version >= _TOPIC_IDS_FROM
     for asked in request.topic_data:
-        topic = find_topic(broker, asked.name, asked.topic_id, by_id=by_id)
+        topic = find_topic(services, asked.name, asked.topic_id, by_id=by_id)
         for given in asked.partition_data if not isinstance(topic, ErrorCode) else ():
-            partition = led_partition(broker, topic.name, given.index)
+            partition = led_partition(services, topic.name, given.index)
             if not isinstance(partition, ErrorCode):
                 batches[partition] = given.records or b""
     return batches
 
 
-def _produce(broker: Broker, call: Call, request: ProduceRequest) -> None:
+def _produce(services: Services, call: Call, request: ProduceRequest) -> None:
     results = [
-        _produce_to(broker, call, request, topic, each)
+        _produce_to(services, call, request, topic, each)
         for topic in request.topic_data
         for each in topic.partition_data
     ]
@@ -122,13 +120,13 @@ def _produce(broker: Broker, call: Call, request: ProduceRequest) -> None:
         return
 
     def done(failed: set[CommitRound]) -> None:
-        call.answer(_produce_response(broker, call, request, results, failed))
+        call.answer(_produce_response(services, call, request, results, failed))
 
     when_all_end([each.appended.round for each in results], done)
 
 
 def _produce_to(
-    broker: Broker,
+    services: Services,
     call: Call,
     request: ProduceRequest,
     asked: TopicProduceData,
@@ -138,21 +136,21 @@ def _produce_to(
     if request.acks not in _ACKS:
         return _Result(asked, index, Appended(ErrorCode.INVALID_REQUIRED_ACKS))
     by_id = call.version >= _TOPIC_IDS_FROM
-    topic = find_topic(broker, asked.name, asked.topic_id, by_id=by_id)
+    topic = find_topic(services, asked.name, asked.topic_id, by_id=by_id)
     if isinstance(topic, ErrorCode):
         return _Result(asked, index, Appended(topic))
-    partition = led_partition(broker, topic.name, index)
+    partition = led_partition(services, topic.name, index)
     if isinstance(partition, ErrorCode):
         leader = LeaderIdAndEpoch()
-        elsewhere = broker.cluster.partition(topic.name, index)
+        elsewhere = services.partitions.get(topic.name, index)
         if elsewhere is not None and call.version >= _LEADER_TOLD_FROM:
             leader = LeaderIdAndEpoch(elsewhere.leader, elsewhere.leader_epoch)
         return _Result(asked, index, Appended(partition), leader=leader)
-    if request.acks == _ALL and not _enough_in_sync(broker, partition):
+    if request.acks == _ALL and not _enough_in_sync(services, partition):
         refused = Appended(ErrorCode.NOT_ENOUGH_REPLICAS)
         return _Result(asked, index, refused, partition.log.log_start_offset)
     appended = append_records(
-        broker,
+        services,
         partition,
         given.records,
         version=call.version,
@@ -164,14 +162,14 @@ def _produce_to(
     return _Result(asked, index, appended, start)
 
 
-def _enough_in_sync(broker: Broker, partition: Partition) -> bool:
+def _enough_in_sync(services: Services, partition: Partition) -> bool:
     """Whether the ISR has min.insync.replicas members, or all replicas if there are fewer."""
-    needed = broker.cluster.leadership.min_insync_replicas(partition.topic)
+    needed = services.leadership.min_insync_replicas(partition.topic)
     return len(partition.metadata.isr) >= min(needed, len(partition.metadata.replicas))
 
 
 def _produce_response(
-    broker: Broker,
+    services: Services,
     call: Call,
     request: ProduceRequest,
     results: list[_Result],
@@ -200,20 +198,20 @@ def _produce_response(
             for each in request.topic_data
         ),
         node_endpoints=tuple(
-            NodeEndpoint(*node) for node in present_leaders(broker, call, leaders)
+            NodeEndpoint(*node) for node in present_leaders(services, call, leaders)
         ),
     )
 
 
-def fetch(broker: Broker, call: Call, request: FetchRequest) -> Response | None:
+def fetch(services: Services, call: Call, request: FetchRequest) -> Response | None:
     """Fetch 4-18, always in full: sessions (KIP-227) are refused, which every client understands."""
     if request.session_epoch > 0:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    Fetch(broker, call, request).start()
+    Fetch(services, call, request).start()
     return None
 
 
-def list_offsets(broker: Broker, call: Call, request: ListOffsetsRequest) -> Response:
+def list_offsets(services: Services, call: Call, request: ListOffsetsRequest) -> Response:
     """ListOffsets 1-11."""
     committed_only = request.isolation_level == _READ_COMMITTED
     return ListOffsetsResponse(
@@ -221,7 +219,7 @@ def list_offsets(broker: Broker, call: Call, request: ListOffsetsRequest) -> Res
             ListOffsetsTopicResponse(
                 topic.name,
                 tuple(
-                    _offset(broker, call, topic.name, each, committed_only=committed_only)
+                    _offset(services, call, topic.name, each, committed_only=committed_only)
                     for each in topic.partitions
                 ),
             )
@@ -231,12 +229,12 @@ def list_offsets(broker: Broker, call: Call, request: ListOffsetsRequest) -> Res
 
 
 def _offset(
-    broker: Broker, call: Call, topic: str, asked: ListOffsetsPartition, *, committed_only: bool
+    services: Services, call: Call, topic: str, asked: ListOffsetsPartition, *, committed_only: bool
 ) -> ListOffsetsPartitionResponse:
     index, wanted = asked.partition_index, asked.timestamp
     if wanted < 0 and call.version < _SINCE.get(wanted, call.version + 1):
         return ListOffsetsPartitionResponse(index, ErrorCode.UNSUPPORTED_VERSION)
-    partition = led_partition(broker, topic, index, asked.current_leader_epoch)
+    partition = led_partition(services, topic, index, asked.current_leader_epoch)
     if isinstance(partition, ErrorCode):
         return ListOffsetsPartitionResponse(index, partition)
     try:
@@ -269,14 +267,14 @@ def _look_up(partition: Partition, wanted: int, *, committed_only: bool) -> tupl
 
 
 def offset_for_leader_epoch(
-    broker: Broker, call: Call, request: OffsetForLeaderEpochRequest
+    services: Services, call: Call, request: OffsetForLeaderEpochRequest
 ) -> Response:
     """OffsetForLeaderEpoch 2-4."""
     return OffsetForLeaderEpochResponse(
         topics=tuple(
             OffsetForLeaderTopicResult(
                 topic.topic,
-                tuple(_epoch_end(broker, topic.topic, each) for each in topic.partitions),
+                tuple(_epoch_end(services, topic.topic, each) for each in topic.partitions),
             )
             for topic in request.topics
         )
@@ -284,21 +282,21 @@ def offset_for_leader_epoch(
 
 
 def _epoch_end(
-    broker: Broker, topic: str, asked: OffsetForLeaderPartition
+    services: Services, topic: str, asked: OffsetForLeaderPartition
 ) -> OffsetForLeaderEpochEpochEndOffset:
-    partition = led_partition(broker, topic, asked.partition, asked.current_leader_epoch)
+    partition = led_partition(services, topic, asked.partition, asked.current_leader_epoch)
     if isinstance(partition, ErrorCode):
         return OffsetForLeaderEpochEpochEndOffset(partition, asked.partition)
     epoch, end = state_of(partition).epoch_end(asked.leader_epoch)
     return OffsetForLeaderEpochEpochEndOffset(0, asked.partition, epoch, end)
 
 
-def delete_records(broker: Broker, call: Call, request: DeleteRecordsRequest) -> Response:
+def delete_records(services: Services, call: Call, request: DeleteRecordsRequest) -> Response:
     """DeleteRecords 0-2."""
     return DeleteRecordsResponse(
         topics=tuple(
             DeleteRecordsTopicResult(
-                topic.name, tuple(_delete(broker, topic.name, each) for each in topic.partitions)
+                topic.name, tuple(_delete(services, topic.name, each) for each in topic.partitions)
             )
             for topic in request.topics
         )
@@ -306,10 +304,10 @@ def delete_records(broker: Broker, call: Call, request: DeleteRecordsRequest) ->
 
 
 def _delete(
-    broker: Broker, topic: str, asked: DeleteRecordsPartition
+    services: Services, topic: str, asked: DeleteRecordsPartition
 ) -> DeleteRecordsPartitionResult:
     index = asked.partition_index
-    partition = led_partition(broker, topic, index)
+    partition = led_partition(services, topic, index)
     if isinstance(partition, ErrorCode):
         return DeleteRecordsPartitionResult(index, -1, partition)
     if partition.topic.is_internal:

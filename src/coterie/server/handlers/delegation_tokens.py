@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -21,12 +21,10 @@ from coterie.protocol.messages.delegation_tokens import (
 from coterie.protocol.metadata_records import DelegationTokenRecord
 from coterie.protocol.schema import Response
 from coterie.security.principals import ANONYMOUS
+from coterie.server.requests.calls import Call
 from coterie.server.security.delegation_tokens import TokenRefused
 from coterie.server.security.token_rules import created_token, owner_of, refused_creation
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 
 __all__ = [
     "create_delegation_token",
@@ -39,7 +37,7 @@ _NOT_ALLOWED: Final = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
 def create_delegation_token(
-    broker: Broker, call: Call, request: CreateDelegationTokenRequest
+    services: Services, call: Call, request: CreateDelegationTokenRequest
 ) -> Response:
     """CreateDelegationToken 1-3."""
     version, requester = call.version, call.connection.principal
@@ -52,7 +50,7 @@ def create_delegation_token(
     if any(each.principal_type != "User" for each in request.renewers):
         return refused_creation(version, owner, requester, ErrorCode.INVALID_PRINCIPAL_TYPE)
     renewers = tuple(f"User:{each.principal_name}" for each in request.renewers)
-    tokens = broker.cluster.security.tokens
+    tokens = services.security.tokens
     try:
         token = tokens.create(requester, owner, renewers, request.max_lifetime_ms)
     except TokenRefused as refused:
@@ -69,10 +67,10 @@ def create_delegation_token(
 
 
 def renew_delegation_token(
-    broker: Broker, call: Call, request: RenewDelegationTokenRequest
+    services: Services, call: Call, request: RenewDelegationTokenRequest
 ) -> Response:
     """RenewDelegationToken 1-2."""
-    connection, tokens = call.connection, broker.cluster.security.tokens
+    connection, tokens = call.connection, services.security.tokens
     if not connection.may_manage_tokens:
         return RenewDelegationTokenResponse(_NOT_ALLOWED, -1)
     try:
@@ -84,10 +82,10 @@ def renew_delegation_token(
 
 
 def expire_delegation_token(
-    broker: Broker, call: Call, request: ExpireDelegationTokenRequest
+    services: Services, call: Call, request: ExpireDelegationTokenRequest
 ) -> Response:
     """ExpireDelegationToken 1-2."""
-    connection, tokens = call.connection, broker.cluster.security.tokens
+    connection, tokens = call.connection, services.security.tokens
     if not connection.may_manage_tokens:
         return ExpireDelegationTokenResponse(_NOT_ALLOWED, -1)
     try:
@@ -105,10 +103,10 @@ def _audited(call: Call, token: DelegationTokenRecord) -> None:
 
 
 def describe_delegation_token(
-    broker: Broker, call: Call, request: DescribeDelegationTokenRequest
+    services: Services, call: Call, request: DescribeDelegationTokenRequest
 ) -> Response:
     """DescribeDelegationToken 1-3: tokens that the caller may not see are left out afterwards."""
-    tokens = broker.cluster.security.tokens
+    tokens = services.security.tokens
     if not call.connection.may_manage_tokens:
         return DescribeDelegationTokenResponse(_NOT_ALLOWED)
     if not tokens.enabled:

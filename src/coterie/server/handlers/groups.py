@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from coterie.coordinator.outcome import Outcome
 from coterie.error_codes import ErrorCode
@@ -40,10 +40,8 @@ from coterie.protocol.messages.transactions import TxnOffsetCommitRequest
 from coterie.protocol.schema import Response
 from coterie.security.acls import ResourceType, operation_bits
 from coterie.server.groups.service import HostedShard
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
+from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 
 __all__ = ["about_one_group", "delete_groups", "describe_groups", "list_groups", "offset_fetch"]
 
@@ -67,35 +65,35 @@ OneGroupRequest = (
 )
 
 
-def about_one_group(broker: Broker, call: Call, request: OneGroupRequest) -> Response | None:
+def about_one_group(services: Services, call: Call, request: OneGroupRequest) -> Response | None:
     """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetDelete, TxnOffsetCommit,
     ConsumerGroupHeartbeat."""
     if (
         isinstance(request, ConsumerGroupHeartbeatRequest)
-        and broker.cluster.features.level("group.version") == 0
+        and services.features.level("group.version") == 0
     ):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    return broker.groups.handle(call, request.group_id)
+    return services.groups.handle(call, request.group_id)
 
 
-def list_groups(broker: Broker, call: Call, request: ListGroupsRequest) -> Response | None:
+def list_groups(services: Services, call: Call, request: ListGroupsRequest) -> Response | None:
     """ListGroups 0-5: the groups of all shards here. One that loads makes the whole answer an error,
     as in Kafka: half a list would be taken for a whole one."""
-    shards = broker.groups.hosted()
+    shards = services.groups.hosted()
     if not all(hosted.loaded for hosted in shards):
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     if sum(len(hosted.shard) for hosted in shards) > _AT_ONCE:
-        broker.run(_list_many(broker, call, request, shards), call)
+        services.tasks.run(_list_many(services, call, request, shards), call)
         return None
     groups: list[ListedGroup] = []
     for hosted in shards:
         groups += hosted.shard.list_groups(request)
-    broker.groups.answer_reads(call, shards, ListGroupsResponse(groups=tuple(groups)))
+    services.groups.answer_reads(call, shards, ListGroupsResponse(groups=tuple(groups)))
     return None
 
 
 async def _list_many(
-    broker: Broker, call: Call, request: ListGroupsRequest, shards: list[HostedShard]
+    services: Services, call: Call, request: ListGroupsRequest, shards: list[HostedShard]
 ) -> None:
     """A list of a hundred thousand groups takes a tenth of a second; others must not wait for it.
 
@@ -108,17 +106,19 @@ async def _list_many(
         await asyncio.sleep(0)
     response = call.charge(ListGroupsResponse(groups=tuple(groups)))
     data = await asyncio.to_thread(call.encode_finished, response)
-    broker.groups.answer_encoded(call, shards, data)
+    services.groups.answer_encoded(call, shards, data)
 
 
-def describe_groups(broker: Broker, call: Call, request: DescribeGroupsRequest) -> Response | None:
+def describe_groups(
+    services: Services, call: Call, request: DescribeGroupsRequest
+) -> Response | None:
     """DescribeGroups 0-6, with KIP-181's fields."""
     operations = _ALL_GROUP_OPERATIONS if request.include_authorized_operations else _NOT_ASKED
     asked: list[HostedShard] = []
     refusals = cast("DescribeGroupsResponse", call.finish(_NO_GROUPS)).groups
     groups = [encode_element(each, DescribeGroupsResponse, call.version) for each in refusals]
     for group_id in request.groups:
-        hosted = broker.groups.find(group_id)
+        hosted = services.groups.find(group_id)
         if isinstance(hosted, ErrorCode):
             refused = DescribedGroup(error_code=hosted, group_id=group_id)
             groups.append(encode_element(refused, DescribeGroupsResponse, call.version))
@@ -130,16 +130,16 @@ def describe_groups(broker: Broker, call: Call, request: DescribeGroupsRequest) 
                 )
             groups.append(hosted.shard.describe_encoded(group_id, call.version, operations))
     body = encode_with_elements(call.charge(_NO_GROUPS), call.version, "groups", groups)
-    broker.groups.answer_encoded(call, asked, call.frame(body))
+    services.groups.answer_encoded(call, asked, call.frame(body))
     return None
 
 
-def delete_groups(broker: Broker, call: Call, request: DeleteGroupsRequest) -> Response | None:
+def delete_groups(services: Services, call: Call, request: DeleteGroupsRequest) -> Response | None:
     """DeleteGroups 0-2: one atomic batch per shard; one group's failure is no other's."""
     by_shard: dict[int, tuple[HostedShard, list[str]]] = {}
     results: list[DeletableGroupResult] = []
     for group_id in dict.fromkeys(request.groups_names):
-        hosted = broker.groups.find(group_id)
+        hosted = services.groups.find(group_id)
         if isinstance(hosted, ErrorCode):
             results.append(DeletableGroupResult(group_id, hosted))
         else:
@@ -147,23 +147,23 @@ def delete_groups(broker: Broker, call: Call, request: DeleteGroupsRequest) -> R
     for hosted, group_ids in by_shard.values():
         outcome = hosted.shard.delete_groups(group_ids)
         results += cast("DeleteGroupsResponse", outcome.response).results
-        broker.groups.settle(hosted, Outcome(outcome.records, None, outcome.released))
+        services.groups.settle(hosted, Outcome(outcome.records, None, outcome.released))
     response = DeleteGroupsResponse(results=tuple(results))
-    broker.groups.answer_writes(call, [hosted for hosted, _ in by_shard.values()], response)
+    services.groups.answer_writes(call, [hosted for hosted, _ in by_shard.values()], response)
     return None
 
 
-def offset_fetch(broker: Broker, call: Call, request: OffsetFetchRequest) -> Response | None:
+def offset_fetch(services: Services, call: Call, request: OffsetFetchRequest) -> Response | None:
     """OffsetFetch 1-10: one group, or from version 8 many (KIP-709)."""
     if call.version < _MANY_GROUPS_FROM:
-        return broker.groups.handle(call, request.group_id)
+        return services.groups.handle(call, request.group_id)
     # Where not everybody may see every topic, no bytes are sent that were made for another.
     guarded = call.guard is not None
-    version, stable, topics = call.version, request.require_stable, broker.cluster.metadata
+    version, stable, topics = call.version, request.require_stable, services.metadata
     found: list[Any] = []
     asked: list[HostedShard] = []
     for group in request.groups:
-        hosted = broker.groups.find(group.group_id)
+        hosted = services.groups.find(group.group_id)
         if isinstance(hosted, ErrorCode):
             refused = OffsetFetchResponseGroup(group_id=group.group_id, error_code=hosted)
             found.append(
@@ -174,8 +174,8 @@ def offset_fetch(broker: Broker, call: Call, request: OffsetFetchRequest) -> Res
         fetch = hosted.shard.fetch_offsets if guarded else hosted.shard.fetch_encoded
         found.append(fetch(group, version, require_stable=stable, topics=topics))
     if guarded:
-        broker.groups.answer_reads(call, asked, OffsetFetchResponse(groups=tuple(found)))
+        services.groups.answer_reads(call, asked, OffsetFetchResponse(groups=tuple(found)))
     else:
         body = encode_with_elements(call.charge(_NO_OFFSETS), version, "groups", found)
-        broker.groups.answer_encoded(call, asked, call.frame(body))
+        services.groups.answer_encoded(call, asked, call.frame(body))
     return None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.transactions import (
     WritableTxnMarker,
@@ -18,36 +16,34 @@ from coterie.server.partitions.committer import CommitRound
 from coterie.server.partitions.partition import Partition
 from coterie.server.partitions.rounds import when_all_end
 from coterie.server.partitions.state import state_of
-from coterie.server.transactions.markers import TransactionMarker, settled, write_marker
+from coterie.server.requests.calls import Call
+from coterie.server.services import Services
+from coterie.server.transactions.markers import TransactionMarker
 from coterie.server.transactions.states import EPOCH_BUMP_FROM
 from coterie.storage.errors import StorageError
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
 
 __all__ = ["write_txn_markers"]
 
 _Outcome = tuple[ErrorCode, CommitRound | None]
 
 
-def write_txn_markers(broker: Broker, call: Call, request: WriteTxnMarkersRequest) -> None:
+def write_txn_markers(services: Services, call: Call, request: WriteTxnMarkersRequest) -> None:
     """WriteTxnMarkers 1-2. The answer leaves when all markers are durable."""
-    broker.run(_write(broker, call, request), call)
+    services.tasks.run(_write(services, call, request), call)
 
 
-async def _write(broker: Broker, call: Call, request: WriteTxnMarkersRequest) -> None:
+async def _write(services: Services, call: Call, request: WriteTxnMarkersRequest) -> None:
     named = {
         (topic.name, index)
         for marker in request.markers
         for topic in marker.topics
         for index in topic.partition_indexes
     }
-    found = {each: led_partition(broker, *each) for each in named}
-    await settled(broker.cluster, [each for each in found.values() if isinstance(each, Partition)])
+    found = {each: led_partition(services, *each) for each in named}
+    await services.markers.settled(each for each in found.values() if isinstance(each, Partition))
     written = [
         {
-            (topic.name, index): _write_one(broker, marker, found[topic.name, index])
+            (topic.name, index): _write_one(services, marker, found[topic.name, index])
             for topic in marker.topics
             for index in topic.partition_indexes
         }
@@ -68,7 +64,7 @@ async def _write(broker: Broker, call: Call, request: WriteTxnMarkersRequest) ->
 
 
 def _write_one(
-    broker: Broker, asked: WritableTxnMarker, partition: Partition | ErrorCode
+    services: Services, asked: WritableTxnMarker, partition: Partition | ErrorCode
 ) -> _Outcome:
     if isinstance(partition, ErrorCode):
         return partition, None
@@ -82,7 +78,7 @@ def _write_one(
         coordinator_epoch=asked.coordinator_epoch,
     )
     try:
-        return ErrorCode.NONE, write_marker(broker.cluster, marker, partition)
+        return ErrorCode.NONE, services.markers.write(marker, partition)
     except StorageError:
         return ErrorCode.KAFKA_STORAGE_ERROR, None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.quotas import (
@@ -26,10 +26,8 @@ from coterie.server.metadata.client_quotas import (
     entity_text,
     why_invalid,
 )
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
+from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 
 __all__ = ["alter_client_quotas", "describe_client_quotas"]
 
@@ -47,7 +45,7 @@ _IP_WITH_OTHERS: Final = (
 
 
 def describe_client_quotas(
-    broker: Broker, call: Call, request: DescribeClientQuotasRequest
+    services: Services, call: Call, request: DescribeClientQuotasRequest
 ) -> Response:
     """DescribeClientQuotas 0-1."""
     wrong = _why_wrong_filter(request.components)
@@ -59,7 +57,7 @@ def describe_client_quotas(
             tuple(EntityData(*part) for part in sorted(entity, key=lambda part: part[0])),
             tuple(ValueData(key, value) for key, value in values.items()),
         )
-        for entity, values in broker.cluster.quotas
+        for entity, values in services.quotas
         if _matches(dict(entity), request)
     )
     return DescribeClientQuotasResponse(entries=entries)
@@ -119,7 +117,9 @@ def _matches(entity: dict[str, str | None], request: DescribeClientQuotasRequest
     )
 
 
-def alter_client_quotas(broker: Broker, call: Call, request: AlterClientQuotasRequest) -> Response:
+def alter_client_quotas(
+    services: Services, call: Call, request: AlterClientQuotasRequest
+) -> Response:
     """AlterClientQuotas 0-1: valid entries are applied in one change, others get an error."""
     changes: dict[Entity, dict[str, float | None]] = {}
     errors: dict[Entity, str | None] = {}
@@ -137,7 +137,7 @@ def alter_client_quotas(broker: Broker, call: Call, request: AlterClientQuotasRe
         if errors[entity] is None:
             changes[entity] = values
     if not request.validate_only:
-        broker.cluster.quotas.alter(changes.items())
+        services.quotas.alter(changes.items())
     return AlterClientQuotasResponse(
         entries=tuple(
             AlterClientQuotasEntryResponse(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.replicas import (
@@ -26,11 +26,9 @@ from coterie.protocol.schema import Response
 from coterie.server.handlers.placement import BadPlacement, check_replicas
 from coterie.server.metadata.replicas import Election
 from coterie.server.metadata.topics import NO_LEADER, TopicMetadata
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.partitions.partition import Partition
-    from coterie.server.requests.calls import Call
+from coterie.server.partitions.partition import Partition
+from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 
 __all__ = ["alter_partition_reassignments", "elect_leaders", "list_partition_reassignments"]
 
@@ -52,31 +50,31 @@ class _Outcome(NamedTuple):
         return cls(error, error.message)
 
 
-def elect_leaders(broker: Broker, call: Call, request: ElectLeadersRequest) -> Response:
+def elect_leaders(services: Services, call: Call, request: ElectLeadersRequest) -> Response:
     """ElectLeaders 0-2: preferred leaders, or from version 1 any live replica (KIP-460)."""
     election = _ELECTIONS.get(request.election_type)
     if election is None:
         return _unknown_election(request)
     wanted = request.topic_partitions
-    topics = _all_partitions(broker) if wanted is None else wanted
+    topics = _all_partitions(services) if wanted is None else wanted
     results = []
     for topic in topics:
         outcomes = [
-            (index, _elect(broker, topic.topic, index, election)) for index in topic.partitions
+            (index, _elect(services, topic.topic, index, election)) for index in topic.partitions
         ]
         if wanted is None:
             unneeded = ErrorCode.ELECTION_NOT_NEEDED
             outcomes = [each for each in outcomes if each[1].error is not unneeded]
         rows = tuple(PartitionResult(index, *outcome) for index, outcome in outcomes)
         results.append(ReplicaElectionResult(topic.topic, rows))
-    broker.cluster.metadata.save()
+    services.metadata.save()
     return ElectLeadersResponse(replica_election_results=tuple(results))
 
 
-def _all_partitions(broker: Broker) -> list[ElectLeadersTopicPartitions]:
+def _all_partitions(services: Services) -> list[ElectLeadersTopicPartitions]:
     return [
         ElectLeadersTopicPartitions(topic.name, tuple(range(len(topic.partitions))))
-        for topic in broker.cluster.metadata
+        for topic in services.metadata
     ]
 
 
@@ -95,25 +93,24 @@ def _unknown_election(request: ElectLeadersRequest) -> Response:
     )
 
 
-def _elect(broker: Broker, topic: str, index: int, election: Election) -> _Outcome:
-    cluster = broker.cluster
-    partition = cluster.partition(topic, index)
+def _elect(services: Services, topic: str, index: int, election: Election) -> _Outcome:
+    partition = services.partitions.get(topic, index)
     if partition is None:
         missing = (
-            f"partition as {topic}-{index}" if topic in cluster.metadata else f"topic as {topic}"
+            f"partition as {topic}-{index}" if topic in services.metadata else f"topic as {topic}"
         )
         return _Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {missing}")
     preferred = partition.metadata.preferred_leader
     wanted = {preferred} if election is Election.PREFERRED else {*partition.metadata.replicas}
     if partition.leader in wanted - {NO_LEADER}:
         return _Outcome.of(ErrorCode.ELECTION_NOT_NEEDED)
-    if not cluster.leadership.elect(partition, election):
+    if not services.leadership.elect(partition, election):
         return _Outcome.of(_UNAVAILABLE[election])
     return _Outcome()
 
 
 def alter_partition_reassignments(
-    broker: Broker, call: Call, request: AlterPartitionReassignmentsRequest
+    services: Services, call: Call, request: AlterPartitionReassignmentsRequest
 ) -> Response:
     """AlterPartitionReassignments 0-1. Moves between live brokers are complete when this is answered."""
     responses = []
@@ -121,11 +118,14 @@ def alter_partition_reassignments(
         rows = []
         for wanted in topic.partitions:
             outcome = _reassign(
-                broker, topic.name, wanted, same_factor=not request.allow_replication_factor_change
+                services,
+                topic.name,
+                wanted,
+                same_factor=not request.allow_replication_factor_change,
             )
             rows.append(ReassignablePartitionResponse(wanted.partition_index, *outcome))
         responses.append(ReassignableTopicResponse(topic.name, tuple(rows)))
-    broker.cluster.metadata.save()
+    services.metadata.save()
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
@@ -134,19 +134,18 @@ def alter_partition_reassignments(
 
 
 def _reassign(
-    broker: Broker, topic: str, wanted: ReassignablePartition, *, same_factor: bool
+    services: Services, topic: str, wanted: ReassignablePartition, *, same_factor: bool
 ) -> _Outcome:
-    cluster = broker.cluster
-    partition = cluster.partition(topic, wanted.partition_index)
+    partition = services.partitions.get(topic, wanted.partition_index)
     if partition is None:
         missing = f"a topic named {topic}"
-        if topic in cluster.metadata:
+        if topic in services.metadata:
             missing = f"partition {topic}:{wanted.partition_index}"
         return _Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find {missing}.")
     if wanted.replicas is None:
-        return _cancel(broker, partition)
+        return _cancel(services, partition)
     try:
-        check_replicas(wanted.replicas, cluster.registered)
+        check_replicas(wanted.replicas, services.brokers.registered)
     except BadPlacement as bad:
         return _Outcome(bad.code, str(bad))
     before, after = len(partition.metadata.settled_replicas), len(wanted.replicas)
@@ -155,23 +154,23 @@ def _reassign(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The replication factor is changed from {before} to {after}",
         )
-    cluster.leadership.reassign(partition, wanted.replicas)
+    services.leadership.reassign(partition, wanted.replicas)
     return _Outcome()
 
 
-def _cancel(broker: Broker, partition: Partition) -> _Outcome:
+def _cancel(services: Services, partition: Partition) -> _Outcome:
     metadata = partition.metadata
     if not metadata.adding and not metadata.removing:
         return _Outcome(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    broker.cluster.leadership.reassign(partition, metadata.settled_replicas)
+    services.leadership.reassign(partition, metadata.settled_replicas)
     return _Outcome()
 
 
 def list_partition_reassignments(
-    broker: Broker, call: Call, request: ListPartitionReassignmentsRequest
+    services: Services, call: Call, request: ListPartitionReassignmentsRequest
 ) -> Response:
     """ListPartitionReassignments 0: moves that wait for a broker to return."""
-    metadata = broker.cluster.metadata
+    metadata = services.metadata
     if request.topics is None:
         ongoing = [_ongoing(topic, range(len(topic.partitions))) for topic in metadata]
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.session import (
@@ -19,10 +19,8 @@ from coterie.protocol.messages.session import (
 )
 from coterie.protocol.schema import Response
 from coterie.server.metadata.features import FEATURES
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
+from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 
 __all__ = ["api_versions", "sasl_authenticate", "sasl_handshake"]
 
@@ -33,7 +31,7 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _ZERO_FROM: Final = 4
 
 
-def api_versions(broker: Broker, call: Call, request: ApiVersionsRequest) -> Response:
+def api_versions(services: Services, call: Call, request: ApiVersionsRequest) -> Response:
     """ApiVersions 0-4."""
     if call.version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name)
@@ -42,27 +40,27 @@ def api_versions(broker: Broker, call: Call, request: ApiVersionsRequest) -> Res
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     return ApiVersionsResponse(
         api_keys=tuple(
-            ApiVersion(api, row.lowest, row.highest) for api, row in sorted(broker.served.items())
+            ApiVersion(api, *versions) for api, versions in sorted(services.versions.items())
         ),
         supported_features=tuple(
             SupportedFeatureKey(name, each.lowest, each.highest)
             for name, each in FEATURES.items()
             if each.highest > 0 and (each.lowest > 0 or call.version >= _ZERO_FROM)
         ),
-        finalized_features_epoch=broker.cluster.features.epoch,
+        finalized_features_epoch=services.features.epoch,
         finalized_features=tuple(
             FinalizedFeatureKey(name, level, level)
-            for name, level in broker.cluster.features.finalized.items()
+            for name, level in services.features.finalized.items()
         ),
     )
 
 
-def sasl_handshake(broker: Broker, call: Call, request: SaslHandshakeRequest) -> Response:
+def sasl_handshake(services: Services, call: Call, request: SaslHandshakeRequest) -> Response:
     """SaslHandshake 0-1 where it is not due; where it is, the connection answers it."""
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 
-def sasl_authenticate(broker: Broker, call: Call, request: SaslAuthenticateRequest) -> Response:
+def sasl_authenticate(services: Services, call: Call, request: SaslAuthenticateRequest) -> Response:
     """SaslAuthenticate 0-2, likewise."""
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,

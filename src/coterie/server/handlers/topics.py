@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.topics import (
@@ -36,11 +36,9 @@ from coterie.server.handlers.placement import (
     placed_partitions,
 )
 from coterie.server.metadata.topics import CLUSTER_METADATA, TopicMetadata, why_bad_name
+from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 from coterie.server.settings.topics import why_bad_config
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
 
 __all__ = [
     "create_partitions",
@@ -57,7 +55,7 @@ _OVER_QUOTA: Final = (ErrorCode.THROTTLING_QUOTA_EXCEEDED, None)
 _TWICE: Final = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
-def create_topics(broker: Broker, call: Call, request: CreateTopicsRequest) -> Response:
+def create_topics(services: Services, call: Call, request: CreateTopicsRequest) -> Response:
     """CreateTopics 2-7."""
     twice = _named_twice(each.name for each in request.topics)
     results = [_failed(name, *_TWICE) for name in twice]
@@ -65,17 +63,17 @@ def create_topics(broker: Broker, call: Call, request: CreateTopicsRequest) -> R
         if wanted.name in twice:
             continue
         placement = None
-        error, message = _why_not_create(broker, wanted)
+        error, message = _why_not_create(services, wanted)
         if error is ErrorCode.NONE and wanted.assignments:
             try:
-                placement = _wanted_placement(broker, wanted)
+                placement = _wanted_placement(services, wanted)
             except BadPlacement as bad:
                 error, message = bad.code, str(bad)
         if error is not ErrorCode.NONE:
             results.append(_failed(wanted.name, error, message))
             continue
-        partitions = _partition_count(broker, wanted)
-        factor = len(placement[0]) if placement else _replication_factor(broker, wanted)
+        partitions = _partition_count(services, wanted)
+        factor = len(placement[0]) if placement else _replication_factor(services, wanted)
         if not call.may_change(partitions, strict_from=_CREATE_STRICT_FROM):
             results.append(_failed(wanted.name, *_OVER_QUOTA))
             continue
@@ -83,10 +81,10 @@ def create_topics(broker: Broker, call: Call, request: CreateTopicsRequest) -> R
         if request.validate_only:
             topic = TopicMetadata(wanted.name, bytes(16), [], configs)
         else:
-            topic = broker.cluster.create_topic(
+            topic = services.partitions.create_topic(
                 wanted.name, partitions, configs, replication_factor=factor, placement=placement
             )
-        results.append(_created(broker, topic, partitions, factor))
+        results.append(_created(services, topic, partitions, factor))
     return CreateTopicsResponse(topics=tuple(results))
 
 
@@ -98,38 +96,37 @@ def _failed(name: str, error: ErrorCode, message: str | None) -> CreatableTopicR
     return CreatableTopicResult(name=name, error_code=error, error_message=message)
 
 
-def _wanted_placement(broker: Broker, wanted: CreatableTopic) -> Sequence[Replicas]:
-    cluster = broker.cluster
+def _wanted_placement(services: Services, wanted: CreatableTopic) -> Sequence[Replicas]:
     wishes = ((each.partition_index, each.broker_ids) for each in wanted.assignments)
     placed = placed_partitions(wishes)
-    return check_placement(placed, 0, cluster.registered, cluster.alive())
+    return check_placement(placed, 0, services.brokers.registered, services.brokers.alive())
 
 
-def _partition_count(broker: Broker, wanted: CreatableTopic) -> int:
+def _partition_count(services: Services, wanted: CreatableTopic) -> int:
     if wanted.assignments:
         return len(wanted.assignments)
-    return broker.config.num_partitions if wanted.num_partitions == -1 else wanted.num_partitions
+    return services.config.num_partitions if wanted.num_partitions == -1 else wanted.num_partitions
 
 
-def _replication_factor(broker: Broker, wanted: CreatableTopic) -> int:
+def _replication_factor(services: Services, wanted: CreatableTopic) -> int:
     if wanted.replication_factor != -1:
         return wanted.replication_factor
-    return broker.cluster.replication_factor(wanted.name)
+    return services.partitions.replication_factor(wanted.name)
 
 
-def _why_not_named(broker: Broker, name: str) -> tuple[ErrorCode, str] | None:
+def _why_not_named(services: Services, name: str) -> tuple[ErrorCode, str] | None:
     if name == CLUSTER_METADATA:
         return ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
     bad_name = why_bad_name(name)
     if bad_name:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, bad_name
-    if name in broker.cluster.metadata:
+    if name in services.metadata:
         return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
     return None
 
 
-def _why_not_create(broker: Broker, wanted: CreatableTopic) -> tuple[ErrorCode, str]:
-    if why := _why_not_named(broker, wanted.name):
+def _why_not_create(services: Services, wanted: CreatableTopic) -> tuple[ErrorCode, str]:
+    if why := _why_not_named(services, wanted.name):
         return why
     counted = {
         "replication factor": wanted.replication_factor,
@@ -140,13 +137,13 @@ def _why_not_create(broker: Broker, wanted: CreatableTopic) -> tuple[ErrorCode, 
         return ErrorCode.INVALID_REQUEST, (
             f"A manual partition assignment was specified, but {known[0]} was not set to -1."
         )
-    if _partition_count(broker, wanted) < 1:
+    if _partition_count(services, wanted) < 1:
         return (
             ErrorCode.INVALID_PARTITIONS,
             "Number of partitions was set to an invalid non-positive value.",
         )
-    factor = 1 if wanted.assignments else _replication_factor(broker, wanted)
-    bad_factor = _why_bad_replication(factor, len(broker.cluster.registered))
+    factor = 1 if wanted.assignments else _replication_factor(services, wanted)
+    bad_factor = _why_bad_replication(factor, len(services.brokers.registered))
     if bad_factor:
         return ErrorCode.INVALID_REPLICATION_FACTOR, bad_factor
     bad_config = why_bad_config({each.name: each.value for each in wanted.configs})
@@ -167,7 +164,7 @@ def _why_bad_replication(replicas: int, registered: int) -> str | None:
 
 
 def _created(
-    broker: Broker, topic: TopicMetadata, partitions: int, factor: int
+    services: Services, topic: TopicMetadata, partitions: int, factor: int
 ) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=topic.name,
@@ -184,18 +181,18 @@ def _created(
                 config_source=entry.config_source,
                 is_sensitive=entry.is_sensitive,
             )
-            for entry in topic_entries(broker, topic)
+            for entry in topic_entries(services, topic)
         ),
     )
 
 
-def delete_topics(broker: Broker, call: Call, request: DeleteTopicsRequest) -> Response:
+def delete_topics(services: Services, call: Call, request: DeleteTopicsRequest) -> Response:
     """DeleteTopics 1-6: by name, or from version 6 by id."""
     named: list[tuple[str | None, Uuid]] = [(name, Uuid.ZERO) for name in request.topic_names]
     named += [(each.name, each.topic_id) for each in request.topics]
     results = []
     for name, topic_id in named:
-        metadata = broker.cluster.metadata
+        metadata = services.metadata
         topic = metadata.topic(name) if name is not None else metadata.topic_with_id(topic_id)
         if topic is None:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name else ErrorCode.UNKNOWN_TOPIC_ID
@@ -206,28 +203,27 @@ def delete_topics(broker: Broker, call: Call, request: DeleteTopicsRequest) -> R
         elif not call.may_change(len(topic.partitions), strict_from=_DELETE_STRICT_FROM):
             results.append(DeletableTopicResult(topic.name, topic.uuid, *_OVER_QUOTA))
         else:
-            broker.cluster.delete_topic(topic)
+            services.partitions.delete_topic(topic)
             results.append(DeletableTopicResult(topic.name, topic.uuid, ErrorCode.NONE, None))
     return DeleteTopicsResponse(responses=tuple(results))
 
 
-def create_partitions(broker: Broker, call: Call, request: CreatePartitionsRequest) -> Response:
+def create_partitions(services: Services, call: Call, request: CreatePartitionsRequest) -> Response:
     """CreatePartitions 0-3."""
     twice = _named_twice(each.name for each in request.topics)
     results = [CreatePartitionsTopicResult(name, *_TWICE) for name in twice]
     for wanted in request.topics:
         if wanted.name in twice:
             continue
-        error, message = _grow(broker, call, wanted, only_check=request.validate_only)
+        error, message = _grow(services, call, wanted, only_check=request.validate_only)
         results.append(CreatePartitionsTopicResult(wanted.name, error, message))
     return CreatePartitionsResponse(results=tuple(results))
 
 
 def _grow(
-    broker: Broker, call: Call, wanted: CreatePartitionsTopic, *, only_check: bool
+    services: Services, call: Call, wanted: CreatePartitionsTopic, *, only_check: bool
 ) -> tuple[ErrorCode, str | None]:
-    cluster = broker.cluster
-    topic = cluster.metadata.topic(wanted.name)
+    topic = services.metadata.topic(wanted.name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
     has = len(topic.partitions)
@@ -239,18 +235,18 @@ def _grow(
             "an increase."
         )
     try:
-        placement = _added_placement(broker, wanted, topic)
+        placement = _added_placement(services, wanted, topic)
     except BadPlacement as bad:
         return bad.code, str(bad)
     if not call.may_change(wanted.count - has, strict_from=_GROW_STRICT_FROM):
         return _OVER_QUOTA
     if not only_check:
-        cluster.create_partitions(topic, wanted.count, placement)
+        services.partitions.create_partitions(topic, wanted.count, placement)
     return ErrorCode.NONE, None
 
 
 def _added_placement(
-    broker: Broker, wanted: CreatePartitionsTopic, topic: TopicMetadata
+    services: Services, wanted: CreatePartitionsTopic, topic: TopicMetadata
 ) -> Sequence[Replicas] | None:
     """Where the request places the new partitions; None if it leaves that to the cluster."""
     if wanted.assignments is None:
@@ -261,32 +257,32 @@ def _added_placement(
             f"Attempted to add {wanted.count - has} additional partition(s), but only "
             f"{len(wanted.assignments)} assignment(s) were specified."
         )
-    cluster = broker.cluster
+    brokers = services.brokers
     placed = [each.broker_ids for each in wanted.assignments]
     return check_placement(
-        placed, has, cluster.registered, cluster.alive(), topic.replication_factor
+        placed, has, brokers.registered, brokers.alive(), topic.replication_factor
     )
 
 
 def describe_topic_partitions(
-    broker: Broker, call: Call, request: DescribeTopicPartitionsRequest
+    services: Services, call: Call, request: DescribeTopicPartitionsRequest
 ) -> Response:
     """DescribeTopicPartitions 0: what Java's describeTopics asks."""
-    metadata = broker.cluster.metadata
+    metadata = services.metadata
     names = sorted({each.name for each in request.topics}) or sorted(each.name for each in metadata)
-    topics = [_described(broker, name, metadata.topic(name)) for name in names]
+    topics = [_described(services, name, metadata.topic(name)) for name in names]
     return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=None)
 
 
 def _described(
-    broker: Broker, name: str, topic: TopicMetadata | None
+    services: Services, name: str, topic: TopicMetadata | None
 ) -> DescribeTopicPartitionsResponseTopic:
     if topic is None:
         bad = ErrorCode.INVALID_TOPIC_EXCEPTION if why_bad_name(name) else None
         return DescribeTopicPartitionsResponseTopic(
             error_code=bad or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name
         )
-    alive = broker.cluster.alive()
+    alive = services.brokers.alive()
     return DescribeTopicPartitionsResponseTopic(
         name=name,
         topic_id=topic.uuid,

@@ -6,7 +6,7 @@ What they do is in coterie.server.transactions.coordinator.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie.coordinator.consumer.subscriptions import whole_match
 from coterie.error_codes import ErrorCode
@@ -47,12 +47,10 @@ from coterie.server.metadata.topics import CONSUMER_OFFSETS
 from coterie.server.partitions.committer import CommitRound
 from coterie.server.partitions.rounds import when_all_end
 from coterie.server.partitions.state import state_of
+from coterie.server.requests.calls import Call
+from coterie.server.services import Services
 from coterie.server.transactions.coordinator import Step
 from coterie.server.transactions.states import EPOCH_BUMP_FROM, State, Transaction, by_topic
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
 
 __all__ = [
     "add_offsets_to_txn",
@@ -77,21 +75,23 @@ _TRY_AGAIN: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_
 _TITLES: Final = {state.title: state for state in State}
 
 
-def init_producer_id(broker: Broker, call: Call, request: InitProducerIdRequest) -> Response | None:
+def init_producer_id(
+    services: Services, call: Call, request: InitProducerIdRequest
+) -> Response | None:
     """InitProducerId 0-5. Without a transactional id everybody gets a new producer id."""
     if request.transactional_id is None:
-        producer_id = broker.cluster.metadata.take_producer_id()
+        producer_id = services.metadata.take_producer_id()
         return InitProducerIdResponse(producer_id=producer_id)
     if not request.transactional_id or (request.producer_id < 0) is not (
         request.producer_epoch < 0
     ):
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
-    if not _coordinates(broker, request.transactional_id):
+    if not _coordinates(services, request.transactional_id):
         return InitProducerIdResponse(error_code=ErrorCode.NOT_COORDINATOR, producer_epoch=-1)
     expected = None
     if request.producer_id >= 0:
         expected = (request.producer_id, request.producer_epoch)
-    step = broker.cluster.transactions.init_producer_id(
+    step = services.transactions.init_producer_id(
         request.transactional_id, request.transaction_timeout_ms, expected
     )
 
@@ -108,7 +108,7 @@ def init_producer_id(broker: Broker, call: Call, request: InitProducerIdRequest)
 
 
 def add_partitions_to_txn(
-    broker: Broker, call: Call, request: AddPartitionsToTxnRequest
+    services: Services, call: Call, request: AddPartitionsToTxnRequest
 ) -> Response | None:
     """AddPartitionsToTxn 0-5: one transaction, or from version 4 many, some only to be verified."""
     if call.version >= _BATCHED_FROM:
@@ -122,7 +122,7 @@ def add_partitions_to_txn(
                 topics=request.v3_and_below_topics,
             ),
         )
-    added = [_add(broker, call, each) for each in asked]
+    added = [_add(services, call, each) for each in asked]
 
     def done(failed: set[CommitRound]) -> None:
         results = tuple(
@@ -145,13 +145,13 @@ _Codes = dict[tuple[str, int], ErrorCode]
 
 
 def _add(
-    broker: Broker, call: Call, asked: AddPartitionsToTxnTransaction
+    services: Services, call: Call, asked: AddPartitionsToTxnTransaction
 ) -> tuple[_Codes, CommitRound | None]:
     """An error code for every partition, and the round of the change."""
     partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    if not _coordinates(broker, asked.transactional_id):
+    if not _coordinates(services, asked.transactional_id):
         return dict.fromkeys(partitions, ErrorCode.NOT_COORDINATOR), None
-    coordinator, cluster = broker.cluster.transactions, broker.cluster
+    coordinator = services.transactions
     if asked.verify_only:
         codes = {}
         for each in partitions:
@@ -161,10 +161,10 @@ def _add(
             not_added = error is ErrorCode.INVALID_TXN_STATE
             codes[each] = ErrorCode.TRANSACTION_ABORTABLE if not_added else error
         return codes, None
-    if any(cluster.partition(*each) is None for each in partitions):
+    if any(services.partitions.get(*each) is None for each in partitions):
         return {
             each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if cluster.partition(*each) is None
+            if services.partitions.get(*each) is None
             else ErrorCode.OPERATION_NOT_ATTEMPTED
             for each in partitions
         }, None
@@ -192,13 +192,13 @@ def _added_results(asked: AddPartitionsToTxnTransaction, codes: _Codes) -> AddPa
 
 
 def add_offsets_to_txn(
-    broker: Broker, call: Call, request: AddOffsetsToTxnRequest
+    services: Services, call: Call, request: AddOffsetsToTxnRequest
 ) -> Response | None:
     """AddOffsetsToTxn 0-4: the offsets partition of a group takes part."""
-    if not _coordinates(broker, request.transactional_id):
+    if not _coordinates(services, request.transactional_id):
         return AddOffsetsToTxnResponse(error_code=ErrorCode.NOT_COORDINATOR)
-    offsets = broker.cluster.offsets_partition(request.group_id)
-    step = broker.cluster.transactions.add_partitions(
+    offsets = services.partitions.offsets_partition(request.group_id)
+    step = services.transactions.add_partitions(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
@@ -215,12 +215,12 @@ def add_offsets_to_txn(
 
 
 def txn_offset_commit(
-    broker: Broker, call: Call, request: TxnOffsetCommitRequest
+    services: Services, call: Call, request: TxnOffsetCommitRequest
 ) -> Response | None:
     """TxnOffsetCommit 0-5. Offsets in a transaction that does not have their partition would stay pending
     for ever: up to version 4 it must have been added, from version 5 on it is added here (KIP-890)."""
-    offsets = (CONSUMER_OFFSETS, broker.cluster.offsets_partition(request.group_id).index)
-    coordinator = broker.cluster.transactions
+    offsets = (CONSUMER_OFFSETS, services.partitions.offsets_partition(request.group_id).index)
+    coordinator = services.transactions
     producer = (request.transactional_id, request.producer_id, request.producer_epoch)
     if call.version >= _OFFSETS_ADDED_FROM:
         step = coordinator.add_partitions(*producer, [offsets], client_version=EPOCH_BUMP_FROM)
@@ -231,9 +231,9 @@ def txn_offset_commit(
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE if failed else step.error
         response: Response | None
         if error is ErrorCode.NONE:
-            response = about_one_group(broker, call, request)
+            response = about_one_group(services, call, request)
         else:
-            response = _refused_offsets(broker, request, _of_group_coordinator(error, call))
+            response = _refused_offsets(services, request, _of_group_coordinator(error, call))
         if response is not None:
             call.answer(response)
 
@@ -242,12 +242,12 @@ def txn_offset_commit(
 
 
 def _refused_offsets(
-    broker: Broker, request: TxnOffsetCommitRequest, error: ErrorCode
+    services: Services, request: TxnOffsetCommitRequest, error: ErrorCode
 ) -> TxnOffsetCommitResponse:
     """The error for every partition that exists; Kafka sorts out the others before."""
 
     def code(topic: str, index: int) -> ErrorCode:
-        missing = broker.cluster.partition(topic, index) is None
+        missing = services.partitions.get(topic, index) is None
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if missing else error
 
     return TxnOffsetCommitResponse(
@@ -277,9 +277,9 @@ def _of_group_coordinator(error: ErrorCode, call: Call) -> ErrorCode:
     return error
 
 
-def end_txn(broker: Broker, call: Call, request: EndTxnRequest) -> Response | None:
+def end_txn(services: Services, call: Call, request: EndTxnRequest) -> Response | None:
     """EndTxn 0-5. Version 5 raises the epoch and returns it (KIP-890)."""
-    if not _coordinates(broker, request.transactional_id):
+    if not _coordinates(services, request.transactional_id):
         return EndTxnResponse(error_code=ErrorCode.NOT_COORDINATOR)
     bumps = call.version >= _EPOCH_BUMPED_FROM
 
@@ -293,7 +293,7 @@ def end_txn(broker: Broker, call: Call, request: EndTxnRequest) -> Response | No
         else:
             call.answer(EndTxnResponse())
 
-    broker.cluster.transactions.end(
+    services.transactions.end(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
@@ -305,20 +305,20 @@ def end_txn(broker: Broker, call: Call, request: EndTxnRequest) -> Response | No
 
 
 def describe_transactions(
-    broker: Broker, call: Call, request: DescribeTransactionsRequest
+    services: Services, call: Call, request: DescribeTransactionsRequest
 ) -> Response:
     """DescribeTransactions 0."""
     return DescribeTransactionsResponse(
-        transaction_states=tuple(_describe(broker, each) for each in request.transactional_ids)
+        transaction_states=tuple(_describe(services, each) for each in request.transactional_ids)
     )
 
 
-def _describe(broker: Broker, transactional_id: str) -> TransactionState:
-    found = broker.cluster.transactions.get(transactional_id)
+def _describe(services: Services, transactional_id: str) -> TransactionState:
+    found = services.transactions.get(transactional_id)
     error = ErrorCode.NONE
     if not transactional_id:
         error = ErrorCode.INVALID_REQUEST
-    elif not _coordinates(broker, transactional_id):
+    elif not _coordinates(services, transactional_id):
         error = ErrorCode.NOT_COORDINATOR
     elif found is None:
         error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
@@ -337,9 +337,9 @@ def _describe(broker: Broker, transactional_id: str) -> TransactionState:
     )
 
 
-def list_transactions(broker: Broker, call: Call, request: ListTransactionsRequest) -> Response:
+def list_transactions(services: Services, call: Call, request: ListTransactionsRequest) -> Response:
     """ListTransactions 0-2: those that this broker coordinates and the filters let through."""
-    now = broker.clock.now_ms()
+    now = services.clock.now_ms()
     matches: Callable[[str], object] | None = bool
     if request.transactional_id_pattern:
         matches = whole_match(request.transactional_id_pattern)
@@ -347,8 +347,8 @@ def list_transactions(broker: Broker, call: Call, request: ListTransactionsReque
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     found = [
         each
-        for each in broker.cluster.transactions
-        if _coordinates(broker, each.transactional_id)
+        for each in services.transactions
+        if _coordinates(services, each.transactional_id)
         and matches(each.transactional_id)
         and _passes(each, request, now)
     ]
@@ -371,21 +371,23 @@ def _passes(transaction: Transaction, request: ListTransactionsRequest, now: int
     return request.duration_filter < 0 or now - transaction.started_ms > request.duration_filter
 
 
-def describe_producers(broker: Broker, call: Call, request: DescribeProducersRequest) -> Response:
+def describe_producers(
+    services: Services, call: Call, request: DescribeProducersRequest
+) -> Response:
     """DescribeProducers 0."""
     return DescribeProducersResponse(
         topics=tuple(
             TopicResponse(
                 topic.name,
-                tuple(_producers(broker, topic.name, index) for index in topic.partition_indexes),
+                tuple(_producers(services, topic.name, index) for index in topic.partition_indexes),
             )
             for topic in request.topics
         )
     )
 
 
-def _producers(broker: Broker, topic: str, index: int) -> PartitionResponse:
-    partition = led_partition(broker, topic, index)
+def _producers(services: Services, topic: str, index: int) -> PartitionResponse:
+    partition = led_partition(services, topic, index)
     if isinstance(partition, ErrorCode):
         return PartitionResponse(index, partition)
     return PartitionResponse(
@@ -404,8 +406,8 @@ def _producers(broker: Broker, topic: str, index: int) -> PartitionResponse:
     )
 
 
-def _coordinates(broker: Broker, transactional_id: str) -> bool:
-    return broker.cluster.transaction_coordinator(transactional_id) == broker.node_id
+def _coordinates(services: Services, transactional_id: str) -> bool:
+    return services.partitions.transaction_partition(transactional_id).leader == services.node_id
 
 
 def _old_name(error: ErrorCode, version: int, fenced_from: int) -> ErrorCode:

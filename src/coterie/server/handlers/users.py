@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.acls import (
@@ -24,11 +24,9 @@ from coterie.security.scram import (
     ScramCredential,
     ScramMechanism,
 )
-
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
-    from coterie.server.security.cluster_security import ClusterSecurity
+from coterie.server.requests.calls import Call
+from coterie.server.security.cluster_security import ClusterSecurity
+from coterie.server.services import Services
 
 __all__ = ["alter_users", "describe_users"]
 
@@ -39,11 +37,11 @@ _TWICE: Final = "A user credential cannot be altered twice in the same request"
 
 
 def describe_users(
-    broker: Broker, call: Call, request: DescribeUserScramCredentialsRequest
+    services: Services, call: Call, request: DescribeUserScramCredentialsRequest
 ) -> Response:
     """DescribeUserScramCredentials 0: mechanisms and iterations."""
     known: dict[str, list[CredentialInfo]] = {}
-    for (name, mechanism), credential in broker.cluster.security.users:
+    for (name, mechanism), credential in services.security.users:
         info = CredentialInfo(mechanism.code, credential.iterations)
         known.setdefault(name, []).append(info)
     asked = [each.name for each in request.users or ()] or list(known)
@@ -72,9 +70,11 @@ def _described(
     return DescribeUserScramCredentialsResult(name, ErrorCode.NONE, None, tuple(infos))
 
 
-def alter_users(broker: Broker, call: Call, request: AlterUserScramCredentialsRequest) -> Response:
+def alter_users(
+    services: Services, call: Call, request: AlterUserScramCredentialsRequest
+) -> Response:
     """AlterUserScramCredentials 0: all that can be done is done at once, and saved."""
-    security = broker.cluster.security
+    security = services.security
     asked: list[_Change] = [*request.deletions, *request.upsertions]
     times = Counter(each.name for each in asked)
     errors: dict[str, tuple[ErrorCode, str]] = {}

@@ -7,15 +7,14 @@ result, and moves the group coordinators along with the leaders of `__consumer_o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from coterie.server.metadata.brokers import BrokerRegistry
 from coterie.server.metadata.replicas import Election, Rules, change_partition, in_sync, reassign
-from coterie.server.metadata.topics import CONSUMER_OFFSETS, TopicMetadata
-from coterie.server.settings.cluster import ALL_BROKERS, ResourceKind
-
-if TYPE_CHECKING:
-    from coterie.server.cluster import Cluster
-    from coterie.server.partitions.partition import Partition
+from coterie.server.metadata.topics import ClusterMetadata, TopicMetadata
+from coterie.server.partitions.partition import Partition
+from coterie.server.partitions.table import PartitionTable
+from coterie.server.settings.cluster import ALL_BROKERS, ClusterSettings, ResourceKind
+from coterie.server.settings.config import ServerConfig
 
 __all__ = ["Leadership"]
 
@@ -23,38 +22,55 @@ __all__ = ["Leadership"]
 class Leadership:
     """The controller's part of a cluster: changes leaders, ISRs and replicas of partitions."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(
+        self,
+        config: ServerConfig,
+        settings: ClusterSettings,
+        metadata: ClusterMetadata,
+        brokers: BrokerRegistry,
+        partitions: PartitionTable,
+    ) -> None:
+        self._config = config
+        self._settings = settings
+        self._metadata = metadata
+        self._brokers = brokers
+        self._partitions = partitions
 
     def min_insync_replicas(self, topic: TopicMetadata) -> int:
         """The topic's setting, or that of all brokers, which can change while they run (KIP-966)."""
         name = "min.insync.replicas"
-        brokers = self._cluster.settings.of(ResourceKind.BROKER, ALL_BROKERS)
+        brokers = self._settings.of(ResourceKind.BROKER, ALL_BROKERS)
         return int(topic.configs.get(name) or brokers[name])
 
     def broker_left(self, node_id: int) -> None:
         """Take a broker out of all ISRs and elect others where it led."""
-        alive = [each for each in self._cluster.alive() if each != node_id]
+        alive = [each for each in self._brokers.alive() if each != node_id]
         changed = False
-        for partition in self._cluster.partitions():
+        for partition in self._partitions:
             isr = partition.metadata.isr
             if node_id in isr:
                 rest = [each for each in isr if each != node_id]
                 changed |= self._change(partition, alive=alive, isr=rest)
         if changed:
-            self._cluster.metadata.save()
+            self._metadata.save()
+
+    def unregister(self, node_id: int) -> None:
+        """Take a broker out of the cluster until it is started again."""
+        self.broker_left(node_id)
+        self._metadata.unregistered.add(node_id)
+        self._metadata.save()
 
     def brokers_returned(self) -> None:
         """Elect leaders where there are none, and put all live replicas back into the ISRs."""
         changed = False
-        for partition in self._cluster.partitions():
+        for partition in self._partitions:
             changed |= self._change(partition)
             changed |= self._catch_up(partition)
-            if self._cluster.config.auto_leader_rebalance:
+            if self._config.auto_leader_rebalance:
                 changed |= self._change(partition, election=Election.PREFERRED)
-            self.hand_over(partition, partition.leader)
+            self._partitions.hand_over(partition, partition.leader)
         if changed:
-            self._cluster.metadata.save()
+            self._metadata.save()
 
     def elect(self, partition: Partition, election: Election) -> bool:
         """Hold an election for one partition; whether it changed anything. The caller saves."""
@@ -65,7 +81,7 @@ class Leadership:
         """Move a partition to other replicas. The caller saves."""
         before = partition.leader
         reassign(partition.metadata, replicas, self._rules(partition))
-        self.hand_over(partition, before)
+        self._partitions.hand_over(partition, before)
 
     def _catch_up(self, partition: Partition) -> bool:
         metadata = partition.metadata
@@ -88,24 +104,14 @@ class Leadership:
         before = partition.leader
         rules = self._rules(partition, alive)
         changed = change_partition(partition.metadata, rules, isr=isr, election=election)
-        self.hand_over(partition, before)
+        self._partitions.hand_over(partition, before)
         return changed
 
     def _rules(self, partition: Partition, alive: Iterable[int] | None = None) -> Rules:
         own = partition.topic.configs.get("unclean.leader.election.enable")
-        default = self._cluster.config.unclean_leader_election
+        default = self._config.unclean_leader_election
         return Rules(
-            frozenset(self._cluster.alive() if alive is None else alive),
+            frozenset(self._brokers.alive() if alive is None else alive),
             self.min_insync_replicas(partition.topic),
             default if own is None else own.lower() == "true",
         )
-
-    def hand_over(self, partition: Partition, before: int) -> None:
-        """Make the leader of a partition of `__consumer_offsets` the coordinator of its groups."""
-        if partition.topic.name != CONSUMER_OFFSETS:
-            return
-        brokers, leader = self._cluster.brokers, partition.leader
-        if before != leader and before in brokers:
-            brokers[before].groups.resign(partition.index)
-        if leader in brokers and not brokers[leader].groups.leads(partition.index):
-            brokers[leader].groups.lead(partition)

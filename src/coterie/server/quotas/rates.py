@@ -8,23 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from math import floor
-from typing import Final, NamedTuple
+from typing import Final
 
-__all__ = ["Rate", "TokenBucket", "Window"]
+from coterie.server.settings.config import QuotaWindow
+
+__all__ = ["Rate", "TokenBucket"]
 
 #: throttle_time_ms is an int32.
 _LONGEST_MS: Final = 2**31 - 1
-
-
-class Window(NamedTuple):
-    """How far back usage counts: a number of samples, and the length of each."""
-
-    samples: int = 11
-    sample_ms: int = 1_000
-
-    @property
-    def length_ms(self) -> int:
-        return self.samples * self.sample_ms
 
 
 class _Sample:
@@ -40,7 +31,7 @@ class Rate:
 
     __slots__ = ("_samples", "_window")
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: QuotaWindow) -> None:
         self._window = window
         self._samples: deque[_Sample] = deque()
 
@@ -83,7 +74,7 @@ class TokenBucket:
 
     __slots__ = ("_full_ms", "_tokens", "_updated_ms", "_window")
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: QuotaWindow) -> None:
         self._window = window
         self._tokens = 0.0
         #: When `_tokens` was computed; None for a new, full bucket.

@@ -7,7 +7,7 @@ A throttled request is answered with its throttle time, and the connection reads
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
@@ -15,6 +15,7 @@ from coterie.protocol.api import ApiKey
 from coterie.protocol.codec import encode
 from coterie.protocol.messages.data import FetchRequest, FetchResponse, ProduceRequest
 from coterie.protocol.schema import Response
+from coterie.server.clock import Clock
 from coterie.server.metadata.client_quotas import (
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
@@ -23,11 +24,9 @@ from coterie.server.metadata.client_quotas import (
     ClientQuotas,
     Limit,
 )
-from coterie.server.quotas.rates import Rate, TokenBucket, Window
-
-if TYPE_CHECKING:
-    from coterie.server.clock import Clock
-    from coterie.server.requests.calls import Call
+from coterie.server.quotas.rates import Rate, TokenBucket
+from coterie.server.requests.calls import Call
+from coterie.server.settings.config import QuotaWindow
 
 __all__ = ["Meter", "MutationUsage", "Throttling"]
 
@@ -70,7 +69,7 @@ class _Usage(Generic[T]):
 class MutationUsage(_Usage[TokenBucket]):
     """Partitions that clients created and deleted: one for all brokers, since there is one controller."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: QuotaWindow) -> None:
         super().__init__(lambda: TokenBucket(window))
 
 
@@ -78,7 +77,7 @@ class Throttling:
     """The quotas of one broker's clients, with what they used."""
 
     def __init__(
-        self, quotas: ClientQuotas, window: Window, mutations: MutationUsage, clock: Clock
+        self, quotas: ClientQuotas, window: QuotaWindow, mutations: MutationUsage, clock: Clock
     ) -> None:
         self.quotas = quotas
         self._window = window

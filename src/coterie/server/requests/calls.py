@@ -1,32 +1,128 @@
-"""One request on its way through a broker, and the ways in which it can be answered."""
+"""One request on its way through a broker, and the ways in which it can be answered.
+
+Each request gets a slot when it arrives. Answers fill slots in any order and leave in the order of the
+slots: Kafka promises that order, and clients match answers to requests by it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
 
-import msgspec
-
+from coterie.error_codes import ErrorCode
 from coterie.protocol.api import ApiKey
 from coterie.protocol.codec import encode
 from coterie.protocol.frames import frame_response
 from coterie.protocol.messages.headers import RequestHeader
-from coterie.protocol.messages.membership import JoinGroupResponse
 from coterie.protocol.schema import Request, Response
+from coterie.security.acls import Operation, ResourceType
+from coterie.server.partitions.committer import CommitRound
+from coterie.server.requests.refusals import refusal
 from coterie.storage.errors import StorageError
 
-if TYPE_CHECKING:
-    from coterie.server.broker import Broker
-    from coterie.server.connections.connection import Connection
-    from coterie.server.connections.slots import Slot
-    from coterie.server.partitions.committer import CommitRound
-    from coterie.server.quotas.throttling import Meter
-    from coterie.server.security.access_rules import Access
-    from coterie.server.security.guard import Guard
+__all__ = ["Call", "Client", "Meter", "Permissions", "Slot", "Slots"]
 
-__all__ = ["Answer", "Call", "Handler"]
+
+class Slot:
+    """The place of one answer; None until it is there. A request without an answer fills it with b""."""
+
+    __slots__ = ("data",)
+
+    def __init__(self) -> None:
+        self.data: bytes | None = None
+
+
+class Slots:
+    """The slots of one connection, oldest first."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: deque[Slot] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def open(self) -> Slot:
+        slot = Slot()
+        self._waiting.append(slot)
+        return slot
+
+    def take_ready(self) -> bytes:
+        """The bytes that may leave now, joined."""
+        waiting = self._waiting
+        ready: list[bytes] = []
+        while waiting and (data := waiting[0].data) is not None:
+            ready.append(data)
+            waiting.popleft()
+        return ready[0] if len(ready) == 1 else b"".join(ready)
+
+
+class Client(Protocol):
+    """The connection that a request came by."""
+
+    principal: str
+    address: str
+    #: The address as Java prints it.
+    client_host: str
+
+    @property
+    def listener_name(self) -> str:
+        """The listener that the client connected to; answers name brokers by its addresses."""
+
+    @property
+    def may_manage_tokens(self) -> bool:
+        """Whether the client authenticated, and not by a delegation token."""
+
+    def answered(self) -> None:
+        """A slot was filled."""
+
+    def mute(self, time_ms: int, /) -> None:
+        """Read nothing more for a time; answers that are due leave (KIP-219)."""
+
+    def close(self, reason: str, /) -> None: ...
+
+
+class Permissions(Protocol):
+    """What an authorizer decided about one call."""
+
+    #: Kind and names of what a request changes, for the audit log; None if it changes nothing.
+    changes: tuple[str, Iterable[str]] | None
+
+    def finish(self, response: Response, /) -> Response:
+        """The response as the caller may see it."""
+
+    def record(self, response: Response, /) -> None:
+        """Write a change into the audit log."""
+
+    def allowed(
+        self, operation: Operation, resource: ResourceType, names: Iterable[str], /
+    ) -> set[str]: ...
+
+    def operations(self, resource: ResourceType, name: str, /, *, all_of_them: int) -> int: ...
+
 
 R = TypeVar("R", bound=Response)
+
+
+class Meter(Protocol):
+    """Counts one call for the quotas of its client."""
+
+    def parked(self) -> None:
+        """The handler has returned and the answer comes later."""
+
+    def charge(self, response: R, /) -> R:
+        """Count the call and its response; the response with its throttle time."""
+
+    def charge_unanswered(self) -> None:
+        """Count a request that wants no answer."""
+
+    def may_change(self, partitions: int, /, *, strict: bool, throttles: bool) -> bool:
+        """Count partitions that are created or deleted; False if the quota refuses them."""
+
+    def most_bytes(self, wanted: int, /) -> int:
+        """The bytes that a Fetch may return."""
 
 
 class Call:
@@ -40,7 +136,7 @@ class Call:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Client,
         api: ApiKey,
         header: RequestHeader,
         request: Request,
@@ -53,7 +149,7 @@ class Call:
         self.request = request
         self.slot = slot
         #: What an authorizer has to say about the answer; None where there is no security.
-        self.guard: Guard | None = None
+        self.guard: Permissions | None = None
         #: Counts the call for client quotas; None where there are none, and after it has counted.
         self.meter: Meter | None = None
 
@@ -90,28 +186,33 @@ class Call:
         )
 
     def encode_finished(self, response: Response) -> bytes:
-        if isinstance(response, JoinGroupResponse) and response.error_code and self.version >= 7:
-            # A join that failed has no protocol; from version 7 on that can be said (KIP-559).
-            response = msgspec.structs.replace(response, protocol_name=None)
-        return self.frame(encode(response, self.version))
+        return self.frame(encode(response.for_version(self.version), self.version))
 
     def frame(self, body: bytes) -> bytes:
         """An answer whose body is bytes already."""
         correlation_id = self.header.correlation_id
         return frame_response(self.api, body, self.version, correlation_id=correlation_id)
 
+    def refusal(self, error: ErrorCode) -> Response:
+        """The response that says an error for everything the request named."""
+        return refusal(self.request, self.api.response, self.version, error)
+
     def answer(self, response: Response) -> None:
         """Answer now; the bytes leave when all earlier requests of the connection are answered."""
-        self.slot.data = self.encode(response)
+        data = self.encode(response)
         if self.guard is not None:
             self.guard.record(response)
-        self.connection.answered()
+        self.answer_encoded(data)
 
     def no_answer(self) -> None:
         """A request that wants none: Produce with acks 0."""
         if self.meter is not None:
             self.meter.charge_unanswered()
-        self.slot.data = b""
+        self.answer_encoded(b"")
+
+    def answer_encoded(self, data: bytes) -> None:
+        """Answer a request that changes nothing with a frame."""
+        self.slot.data = data
         self.connection.answered()
 
     def answer_when_durable(
@@ -127,23 +228,8 @@ class Call:
             if error is not None:
                 self.answer(failed(error))
                 return
-            self.slot.data = data
             if self.guard is not None:
                 self.guard.record(response)
-            self.connection.answered()
+            self.answer_encoded(data)
 
         round_.when_durable(done)
-
-
-#: Given the request once more, typed as the API's own: the dispatch table pairs the two.
-Handler = Callable[["Broker", Call, Any], Response | None]
-
-
-class Answer(NamedTuple):
-    """How one API is served: the lowest and highest version, by what, and who may ask."""
-
-    lowest: int
-    highest: int
-    request: type[Request]
-    handler: Handler
-    access: Access

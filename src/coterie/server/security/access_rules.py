@@ -7,55 +7,17 @@ coterie.server.security.special_rules.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from coterie.protocol.schema import Request, Response
 from coterie.protocol.types import Uuid
 from coterie.security.acls import CLUSTER_NAME, Operation, ResourceType
-from coterie.server.security.guard import ERRORS
+from coterie.server.security.guard import ERRORS, Guard, Need, Needs, Rule
 
-if TYPE_CHECKING:
-    from coterie.server.security.guard import Guard
-
-__all__ = ["Access", "Each", "Need", "Omit", "Rule", "Whole"]
-
-Needs = tuple["Need", ...]
-
-
-class Need(NamedTuple):
-    """An operation on a kind of resource, and when it is needed: for the documentation."""
-
-    operation: Operation
-    resource: ResourceType
-    when: str = ""
-
-    def __str__(self) -> str:
-        text = f"{self.operation.title} on {self.resource.title}"
-        return f"{text} ({self.when})" if self.when else text
-
-
-class Rule(ABC):
-    """What one API needs. A rule may look at the request before it is handled, and at the answer after."""
-
-    @property
-    @abstractmethod
-    def needs(self) -> Needs:
-        """Operations and resources; without them there is no rule."""
-
-    def names(self, _request: Request, /) -> tuple[str, Iterable[str]]:
-        """What a request is about, for the audit log: kind and names."""
-        return self.needs[0].resource.title, ()
-
-    def apply(self, guard: Guard, /) -> None:  # noqa: B027 - some rules leave requests as they are
-        """Take out of the request what the caller may not ask for."""
-
-    def finish(self, _guard: Guard, response: Response, /) -> Response:
-        """Take out of the answer what the caller may not see."""
-        return response
+__all__ = ["Each", "Omit", "Whole"]
 
 
 class Whole(Rule):
@@ -195,28 +157,3 @@ class Omit(Rule):
             return response
         seen = tuple(each for each in items if getattr(each, name) in allowed)
         return msgspec.structs.replace(response, **{self._field: seen})
-
-
-def _never(_request: Request) -> bool:
-    return False
-
-
-NOTHING: Final = ("", ())
-
-
-class Access(NamedTuple):
-    """The rules of one API, and whether a request of it changes something that an auditor asks about."""
-
-    rules: tuple[Rule, ...] = ()
-    changes: Callable[[Any], bool] = _never
-    #: What a request changes, where that is not what its first rule is about.
-    subjects: Callable[[Any], tuple[str, Iterable[str]]] | None = None
-
-    def names(self, request: Request) -> tuple[str, Iterable[str]]:
-        if self.subjects is not None:
-            return self.subjects(request)
-        return self.rules[0].names(request) if self.rules else NOTHING
-
-    @property
-    def needs(self) -> list[Need]:
-        return [need for rule in self.rules for need in rule.needs]

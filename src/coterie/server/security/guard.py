@@ -7,24 +7,24 @@ leaves out what the caller may not see. Without an authorizer only changes are n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
 from coterie.error_codes import ErrorCode
-from coterie.protocol.schema import Response, Struct
+from coterie.protocol.schema import Request, Response, Struct
 from coterie.protocol.types import Uuid
 from coterie.security.acls import CLUSTER_NAME, Operation, ResourceType
+from coterie.security.authorizer import Authorizer
+from coterie.server.metadata.topics import ClusterMetadata
+from coterie.server.requests.calls import Call
 from coterie.server.requests.refusals import refusal
+from coterie.server.security.cluster_security import ClusterSecurity
+from coterie.server.settings.brokers import BrokerSettings
 
-if TYPE_CHECKING:
-    from coterie.security.authorizer import Authorizer
-    from coterie.server.broker import Broker
-    from coterie.server.requests.calls import Call
-    from coterie.server.security.access_rules import Access
-
-__all__ = ["ERRORS", "Guard", "admit"]
+__all__ = ["ERRORS", "Access", "AccessControl", "Guard", "Need", "Needs", "Rule"]
 
 #: How a refusal reads, by what was asked for.
 ERRORS = {
@@ -35,22 +35,94 @@ ERRORS = {
 }
 
 
-def admit(broker: Broker, call: Call, access: Access) -> bool:
-    """Let a call go to its handler, as far as it may; False if it is answered already."""
-    security = broker.cluster.security
-    changes = access.changes(call.request)
-    if security.authorizer is None and not changes:
+class Need(NamedTuple):
+    """An operation on a kind of resource, and when it is needed: for the documentation."""
+
+    operation: Operation
+    resource: ResourceType
+    when: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.operation.title} on {self.resource.title}"
+        return f"{text} ({self.when})" if self.when else text
+
+
+Needs = tuple[Need, ...]
+
+
+class Rule(ABC):
+    """What one API needs. A rule may look at the request before it is handled, and at the answer after."""
+
+    @property
+    @abstractmethod
+    def needs(self) -> Needs:
+        """Operations and resources; without them there is no rule."""
+
+    def names(self, _request: Request, /) -> tuple[str, Iterable[str]]:
+        """What a request is about, for the audit log: kind and names."""
+        return self.needs[0].resource.title, ()
+
+    def apply(self, guard: Guard, /) -> None:  # noqa: B027 - some rules leave requests as they are
+        """Take out of the request what the caller may not ask for."""
+
+    def finish(self, _guard: Guard, response: Response, /) -> Response:
+        """Take out of the answer what the caller may not see."""
+        return response
+
+
+def _never(_request: Request) -> bool:
+    return False
+
+
+NOTHING: Final = ("", ())
+
+
+class Access(NamedTuple):
+    """The rules of one API, and whether a request of it changes something that an auditor asks about."""
+
+    rules: tuple[Rule, ...] = ()
+    changes: Callable[[Any], bool] = _never
+    #: What a request changes, where that is not what its first rule is about.
+    subjects: Callable[[Any], tuple[str, Iterable[str]]] | None = None
+
+    def names(self, request: Request) -> tuple[str, Iterable[str]]:
+        if self.subjects is not None:
+            return self.subjects(request)
+        return self.rules[0].names(request) if self.rules else NOTHING
+
+    @property
+    def needs(self) -> list[Need]:
+        return [need for rule in self.rules for need in rule.needs]
+
+
+class AccessControl:
+    """Decides for the requests to one broker, by the ACLs of its cluster."""
+
+    def __init__(
+        self, security: ClusterSecurity, metadata: ClusterMetadata, settings: BrokerSettings
+    ) -> None:
+        self.security = security
+        self.metadata = metadata
+        self.settings = settings
+        #: Whether any client is known or refused; looked at for every request, so it is looked up once.
+        self.is_on = security.audit is not None
+
+    def admit(self, call: Call, access: Access) -> bool:
+        """Let a call go to its handler, as far as it may; False if it is answered already."""
+        authorizer = self.security.authorizer
+        changes = access.changes(call.request)
+        if authorizer is None and not changes:
+            return True
+        guard = Guard(self, call, access)
+        call.guard = guard
+        if authorizer is not None:
+            for rule in access.rules:
+                rule.apply(guard)
+                if guard.answered:
+                    return False
+        if changes:
+            guard.changes = access.names(call.request)
         return True
-    guard = Guard(broker, call, access)
-    call.guard = guard
-    if security.authorizer is not None:
-        for rule in access.rules:
-            rule.apply(guard)
-            if guard.answered:
-                return False
-    if changes:
-        guard.changes = access.names(call.request)
-    return True
 
 
 class Guard:
@@ -59,7 +131,7 @@ class Guard:
     __slots__ = (
         "_access",
         "_authorizer",
-        "_broker",
+        "_control",
         "answered",
         "call",
         "changes",
@@ -69,7 +141,7 @@ class Guard:
         "principal",
     )
 
-    def __init__(self, broker: Broker, call: Call, access: Access) -> None:
+    def __init__(self, control: AccessControl, call: Call, access: Access) -> None:
         self.call = call
         self.principal = call.connection.principal
         self.host = call.connection.address
@@ -80,9 +152,9 @@ class Guard:
         self.answered = False
         #: Kind and names of what a request changes; None if it changes nothing.
         self.changes: tuple[str, Iterable[str]] | None = None
-        self._broker = broker
+        self._control = control
         self._access = access
-        self._authorizer: Authorizer | None = broker.cluster.security.authorizer
+        self._authorizer: Authorizer | None = control.security.authorizer
 
     # -- questions of the rules -----------------------------------------------------------------------
 
@@ -112,15 +184,15 @@ class Guard:
         return self._authorizer.operations(self.principal, self.host, resource, name)
 
     def topic_name(self, topic_id: Uuid) -> str | None:
-        found = self._broker.cluster.metadata.topic_with_id(topic_id)
+        found = self._control.metadata.topic_with_id(topic_id)
         return None if found is None else found.name
 
     def has_topic(self, name: str) -> bool:
-        return name in self._broker.cluster.metadata
+        return name in self._control.metadata
 
     def creates_topic(self, name: str) -> bool:
         """Whether a look at this topic would make it."""
-        return self._broker.config.auto_create_topics and not self.has_topic(name)
+        return self._control.settings.config.auto_create_topics and not self.has_topic(name)
 
     # -- refusals -------------------------------------------------------------------------------------
 
@@ -136,11 +208,7 @@ class Guard:
         self.refused(operation, resource, names)
         error = ERRORS[resource]
         response = self.call.api.response
-        self.answer(cast("Any", response)(error_code=error) if bare else self.refusal(error))
-
-    def refusal(self, error: ErrorCode) -> Response:
-        call = self.call
-        return refusal(call.request, call.api.response, call.version, error)
+        self.answer(cast("Any", response)(error_code=error) if bare else self.call.refusal(error))
 
     def answer(self, response: Response) -> None:
         self.answered = True
@@ -157,7 +225,7 @@ class Guard:
 
     def refused(self, operation: Operation, resource: ResourceType, names: Iterable[str]) -> None:
         """Write a refusal into the audit log."""
-        audit = self._broker.cluster.security.audit
+        audit = self._control.security.audit
         if audit is not None:
             audit.refused(self._who(), operation.title, resource.title, names)
 
@@ -178,7 +246,7 @@ class Guard:
 
     def record(self, response: Response) -> None:
         """Write a change into the audit log, with what became of it."""
-        audit = self._broker.cluster.security.audit
+        audit = self._control.security.audit
         if audit is None or self.changes is None:
             return
         resource, names = self.changes

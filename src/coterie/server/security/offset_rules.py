@@ -5,7 +5,7 @@ A topic that was asked for is refused in its place; of all topics, those that ma
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
@@ -20,11 +20,8 @@ from coterie.protocol.messages.offsets import (
 from coterie.protocol.schema import Response
 from coterie.protocol.types import Uuid
 from coterie.security.acls import Operation, ResourceType
-from coterie.server.security.access_rules import Each, Need, Needs, Rule, Whole
-from coterie.server.security.guard import ERRORS
-
-if TYPE_CHECKING:
-    from coterie.server.security.guard import Guard
+from coterie.server.security.access_rules import Each, Whole
+from coterie.server.security.guard import ERRORS, Guard, Need, Needs, Rule
 
 __all__ = ["OffsetFetchRule"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
@@ -38,11 +38,8 @@ from coterie.protocol.messages.transactions import (
 from coterie.protocol.schema import Request, Response
 from coterie.security.acls import CLUSTER_NAME, Operation, ResourceType, operation_bits
 from coterie.server.metadata.topics import INTERNAL_TOPICS
-from coterie.server.security.access_rules import Each, Need, Needs, Rule
-from coterie.server.security.guard import ERRORS
-
-if TYPE_CHECKING:
-    from coterie.server.security.guard import Guard
+from coterie.server.security.access_rules import Each
+from coterie.server.security.guard import ERRORS, Guard, Need, Needs, Rule
 
 __all__ = [
     "AddPartitionsRule",
@@ -193,7 +190,7 @@ class FindCoordinatorRule(Rule):
         guard.refused(_O.DESCRIBE, kind, refused)
         error = ERRORS[kind]
         if not batched:
-            answer = cast("FindCoordinatorResponse", guard.refusal(error))
+            answer = cast("FindCoordinatorResponse", guard.call.refusal(error))
             guard.answer(replace(answer, error_message=error.message))
             return
         guard.deny(replace(request, coordinator_keys=refused), error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -15,10 +15,7 @@ from coterie.protocol.messages.delegation_tokens import (
 )
 from coterie.protocol.schema import Response
 from coterie.security.acls import Operation, ResourceType
-from coterie.server.security.access_rules import Need, Needs, Rule
-
-if TYPE_CHECKING:
-    from coterie.server.security.guard import Guard
+from coterie.server.security.guard import Guard, Need, Needs, Rule
 
 __all__ = ["CreateTokenRule", "DescribeTokensRule", "created_token", "owner_of", "refused_creation"]
 

@@ -1,4 +1,7 @@
-"""Which settings of brokers can change while they run, checked as Kafka's DynamicBrokerConfig does."""
+"""The present settings of a broker, and which of them can change while it runs.
+
+Changes are checked as Kafka's DynamicBrokerConfig does.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,35 @@ from typing import Final
 
 from coterie.error_codes import ErrorCode
 from coterie.server.settings.catalog import InvalidValue, catalog
+from coterie.server.settings.cluster import ClusterSettings
+from coterie.server.settings.config import ServerConfig
+from coterie.server.settings.topics import topic_defaults
 
-__all__ = ["Refused", "check_broker_id", "check_broker_settings"]
+__all__ = ["BrokerSettings", "Refused", "check_broker_id", "check_broker_settings"]
 
 _LISTENER_PREFIX: Final = "listener.name."
 #: Bytes that each thread of the cleaner needs of log.cleaner.dedupe.buffer.size.
 _DEDUPE_PER_THREAD: Final = 1024 * 1024
 #: Prefixes of the settings that belong to one listener.
 _SECURITY: Final = ("ssl.", "sasl.", "principal.builder.class")
+
+
+class BrokerSettings:
+    """The settings that one broker acts on, with those that were changed while it runs."""
+
+    config: ServerConfig
+    #: The settings of topics that set nothing themselves.
+    topic_defaults: dict[str, str]
+
+    def __init__(self, settings: ClusterSettings, node_id: int) -> None:
+        self._settings = settings
+        self._node_id = node_id
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Act on changed settings."""
+        self.config = self._settings.server_config(self._node_id)
+        self.topic_defaults = topic_defaults(self._settings, self._node_id)
 
 
 class Refused(Exception):

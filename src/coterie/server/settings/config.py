@@ -13,22 +13,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from coterie.coordinator.config import GroupConfig
 from coterie.errors import CoterieError
 from coterie.security.secrets import Secret
-from coterie.server.quotas.rates import Window
 from coterie.server.settings.catalog import InvalidValue, catalog
 from coterie.server.settings.listeners import ListenerConfig
 from coterie.server.settings.security import SecurityConfig, is_per_listener
 from coterie.storage.config import Durability
 
-__all__ = ["ConfigError", "ServerConfig"]
+__all__ = ["ConfigError", "QuotaWindow", "ServerConfig"]
 
 
 _LISTENER: Final = "listener.name."
 _BROKER: Final = re.compile(r"coterie\.broker\.([0-9]+)\.advertised\.listeners")
+
+
+class QuotaWindow(NamedTuple):
+    """How far back usage counts: a number of samples, and the length of each."""
+
+    samples: int = 11
+    sample_ms: int = 1_000
+
+    @property
+    def length_ms(self) -> int:
+        return self.samples * self.sample_ms
 
 
 class ConfigError(CoterieError):
@@ -185,16 +195,16 @@ class ServerConfig:
         return dataclasses.replace(self, group=group, **_fill(type(self), rest))
 
     @property
-    def quota_window(self) -> Window:
-        return Window(self.quota_window_num, self.quota_window_size_seconds * 1_000)
+    def quota_window(self) -> QuotaWindow:
+        return QuotaWindow(self.quota_window_num, self.quota_window_size_seconds * 1_000)
 
     @property
-    def controller_quota_window(self) -> Window:
+    def controller_quota_window(self) -> QuotaWindow:
         samples, seconds = (
             self.controller_quota_window_num,
             self.controller_quota_window_size_seconds,
         )
-        return Window(samples, seconds * 1_000)
+        return QuotaWindow(samples, seconds * 1_000)
 
     @property
     def static_values(self) -> dict[str, str | None]:

@@ -16,15 +16,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
-from coterie.coordinator.partitioner import partition_for
 from coterie.error_codes import ErrorCode
-from coterie.server.metadata.topics import TRANSACTION_STATE
+from coterie.server.clock import Clock
+from coterie.server.metadata.features import ClusterFeatures
+from coterie.server.metadata.topics import TRANSACTION_STATE, ClusterMetadata
 from coterie.server.partitions.committer import CommitRound
-from coterie.server.partitions.partition import Partition
 from coterie.server.partitions.rounds import when_all_end
-from coterie.server.transactions.markers import TransactionMarker, write_markers
+from coterie.server.partitions.table import PartitionTable
+from coterie.server.settings.config import ServerConfig
+from coterie.server.transactions.markers import TransactionMarker, TransactionMarkers
 from coterie.server.transactions.states import (
     EPOCH_BUMP_FROM,
     State,
@@ -35,18 +37,8 @@ from coterie.server.transactions.states import (
 )
 from coterie.storage.errors import StorageError
 
-if TYPE_CHECKING:
-    from coterie.server.cluster import Cluster
-
 __all__ = ["Step", "TransactionCoordinator"]
 
-#: Kafka's transaction.state.log.num.partitions, and what its log is made with.
-_PARTITIONS: Final = 50
-_CONFIGS: Final = {
-    "cleanup.policy": "compact",
-    "compression.type": "uncompressed",
-    "segment.bytes": "104857600",
-}
 #: Between two tries to write markers on a disk that is full.
 _RETRY_SECONDS: Final = 1.0
 
@@ -63,8 +55,22 @@ class Step(NamedTuple):
 class TransactionCoordinator:
     """All transactional ids of a cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(
+        self,
+        *,
+        config: ServerConfig,
+        metadata: ClusterMetadata,
+        features: ClusterFeatures,
+        partitions: PartitionTable,
+        markers: TransactionMarkers,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._features = features
+        self._partitions = partitions
+        self._markers = markers
+        self._clock = clock
         self._transactions: dict[str, Transaction] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._endings: set[asyncio.Task[None]] = set()
@@ -75,9 +81,9 @@ class TransactionCoordinator:
     def start(self) -> None:
         """Read the log, end what was decided before a crash, and watch what is open."""
         self._transactions.clear()
-        topic = self._cluster.metadata.topic(TRANSACTION_STATE)
+        topic = self._metadata.topic(TRANSACTION_STATE)
         for index in range(len(topic.partitions) if topic else 0):
-            partition = self._cluster.partition(TRANSACTION_STATE, index)
+            partition = self._partitions.get(TRANSACTION_STATE, index)
             for batch in partition.log.batches() if partition else ():
                 replay_batch(batch, self._transactions)
         for transaction in self._transactions.values():
@@ -100,15 +106,6 @@ class TransactionCoordinator:
         self.start()
 
     # -- finding --------------------------------------------------------------------------------------
-
-    def partition_of(self, transactional_id: str) -> Partition:
-        """The partition that keeps a transactional id; the topic is made when it is first needed."""
-        cluster = self._cluster
-        topic = cluster.metadata.topic(TRANSACTION_STATE)
-        if topic is None:
-            topic = cluster.create_topic(TRANSACTION_STATE, _PARTITIONS, dict(_CONFIGS))
-        index = partition_for(transactional_id, len(topic.partitions))
-        return cast("Partition", cluster.partition(TRANSACTION_STATE, index))
 
     def get(self, transactional_id: str) -> Transaction | None:
         return self._transactions.get(transactional_id)
@@ -134,11 +131,11 @@ class TransactionCoordinator:
     ) -> Step:
         """Give a producer its id and epoch, and fence those before it. `expected` is what a producer
         believes to have, which it tells to get a new epoch after an error (KIP-360)."""
-        if not 0 < timeout_ms <= self._cluster.config.transaction_max_timeout_ms:
+        if not 0 < timeout_ms <= self._config.transaction_max_timeout_ms:
             return Step(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
-            transaction = Transaction(transactional_id, self._cluster.metadata.take_producer_id())
+            transaction = Transaction(transactional_id, self._metadata.take_producer_id())
             self._transactions[transactional_id] = transaction
         elif transaction.state.is_ending:
             return Step(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -156,7 +153,7 @@ class TransactionCoordinator:
 
     def _take_epoch(self, transaction: Transaction, *, keep_last: bool) -> None:
         if transaction.is_epoch_exhausted:
-            transaction.producer_id = self._cluster.metadata.take_producer_id()
+            transaction.producer_id = self._metadata.take_producer_id()
             transaction.producer_epoch = -1
         transaction.last_producer_epoch = transaction.producer_epoch if keep_last else -1
         transaction.producer_epoch += 1
@@ -196,7 +193,7 @@ class TransactionCoordinator:
             return Step(ErrorCode.NONE, transaction.round)
         if not ongoing:
             transaction.state = State.ONGOING
-            transaction.started_ms = self._cluster.clock.now_ms()
+            transaction.started_ms = self._clock.now_ms()
             transaction.partitions = set()
             self._watch(transaction)
         transaction.partitions |= new
@@ -240,10 +237,10 @@ class TransactionCoordinator:
             when_all_end([found.round], lambda _failed: done(answer))
             return
         if found.state is not State.ONGOING:
-            found.started_ms = self._cluster.clock.now_ms()
+            found.started_ms = self._clock.now_ms()
         found.client_version = client_version
         if bumps:
-            found.raise_epoch(self._cluster.metadata.take_producer_id)
+            found.raise_epoch(self._metadata.take_producer_id)
         step = self._prepare(found, commit=commit)
         if step.error is not ErrorCode.NONE:
             done(step)
@@ -296,10 +293,12 @@ class TransactionCoordinator:
             transaction.producer_id,
             transaction.producer_epoch,
             commit=transaction.state is State.PREPARE_COMMIT,
-            coordinator_epoch=self.partition_of(transaction.transactional_id).leader_epoch,
+            coordinator_epoch=self._partitions.transaction_partition(
+                transaction.transactional_id
+            ).leader_epoch,
         )
         while True:
-            if await write_markers(self._cluster, marker, transaction.partitions):
+            if await self._markers.write_all(marker, transaction.partitions):
                 break
             await asyncio.sleep(_RETRY_SECONDS)
         transaction.complete()
@@ -308,7 +307,7 @@ class TransactionCoordinator:
     # -- time -----------------------------------------------------------------------------------------
 
     def _watch(self, transaction: Transaction) -> None:
-        left = transaction.started_ms + transaction.timeout_ms - self._cluster.clock.now_ms()
+        left = transaction.started_ms + transaction.timeout_ms - self._clock.now_ms()
         self._timers[transaction.transactional_id] = self._loop.call_later(
             max(0, left) / 1000, self._time_out, transaction
         )
@@ -327,12 +326,12 @@ class TransactionCoordinator:
     @property
     def _record_version(self) -> int:
         """Flexible records from transaction.version 1 on, as in Kafka."""
-        return min(1, self._cluster.features.level("transaction.version"))
+        return min(1, self._features.level("transaction.version"))
 
     def _save(self, transaction: Transaction) -> Step:
         """Stage the record of a transactional id."""
-        transaction.updated_ms = self._cluster.clock.now_ms()
-        partition = self.partition_of(transaction.transactional_id)
+        transaction.updated_ms = self._clock.now_ms()
+        partition = self._partitions.transaction_partition(transaction.transactional_id)
         try:
             _, round_ = partition.append(encode_transaction(transaction, self._record_version))
         except StorageError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.records import RecordBatch, build_batch
@@ -19,9 +19,7 @@ from coterie.protocol.transaction_records import (
     TransactionLogValue,
 )
 from coterie.protocol.versioned import Undecoded, decode_versioned, encode_versioned
-
-if TYPE_CHECKING:
-    from coterie.server.partitions.committer import CommitRound
+from coterie.server.partitions.committer import CommitRound
 
 __all__ = [
     "EPOCH_BUMP_FROM",
