@@ -26,6 +26,7 @@ from coterie.client.arguments import (
 from coterie.client.connection import RequestLog, RequestNote
 from coterie.client.network import Deadline, Network, Node
 from coterie.client.parts import Parts
+from coterie.client.probing import OFFSETS_TOPIC
 from coterie.client.reset import ResetPlan, To
 from coterie.client.results import (
     Done,
@@ -335,7 +336,8 @@ class AdminCalls:
 
     async def brokers(self, *, timeout: float | None = None) -> list[Node]:
         """The brokers of the cluster, as one of them returns them."""
-        await self._network.refresh(self._deadline(timeout))
+        # With the leaders that a list of groups starts from, which then need no request of their own.
+        await self._network.refresh(self._deadline(timeout), (OFFSETS_TOPIC,))
         return self.nodes
 
     async def describe_topics(

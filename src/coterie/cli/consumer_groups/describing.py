@@ -6,7 +6,6 @@ and one per leader for the ends of the logs, where Kafka's tool sends seven requ
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from coterie.cli.consumer_groups import views
@@ -51,7 +50,9 @@ async def describe(session: Session, options: Options) -> bool:
             None,
         )
     else:
-        described, offsets = await _with_offsets(session, names)
+        described, offsets = await session.admin.describe_with_offsets(
+            names, timeout=session.seconds
+        )
     groups, trouble = await _sorted(session, described)
     if trouble is not None:
         raise execution(trouble)
@@ -69,16 +70,6 @@ async def _open(session: Session) -> None:
         raise
     except Throwable as error:
         raise execution(error) from None
-
-
-async def _with_offsets(
-    session: Session, names: list[str]
-) -> tuple[Result[str, GroupDescription], Result[str, GroupOffsets]]:
-    admin, seconds = session.admin, session.seconds
-    # The brokers work on one question while we read the answer to the other.
-    return await asyncio.gather(
-        admin.describe_groups(names, timeout=seconds), admin.list_offsets(names, timeout=seconds)
-    )
 
 
 async def descriptions(

@@ -6,6 +6,7 @@ from coterie.cli.consumer_groups import plans
 from coterie.cli.consumer_groups.checks import SCENARIOS, Usage
 from coterie.cli.consumer_groups.describing import descriptions
 from coterie.cli.consumer_groups.java import Throwable, api_exception, class_of, execution, runtime
+from coterie.cli.consumer_groups.lookups import Lookups
 from coterie.cli.consumer_groups.options import Options
 from coterie.cli.consumer_groups.scenarios import Scenarios
 from coterie.cli.consumer_groups.session import NotCreated, Session, code_in
@@ -48,6 +49,8 @@ class _Resetter:
     def __init__(self, session: Session, options: Options) -> None:
         self._session = session
         self._options = options
+        self._lookups = Lookups(session)
+        self._scenarios = Scenarios(session, options, self._lookups)
         #: Groups that stay as they are.
         self.refused = 0
 
@@ -62,6 +65,9 @@ class _Resetter:
                 raise runtime(execution(error)) from None
         names = await session.selected(options)
         known, errors = await descriptions(session, names)
+        self._lookups.expect(
+            name for name in names if name not in known or known[name].state in _INACTIVE
+        )
         plan: plans.Plan = {}
         for name in names:
             thrown = errors.get(name)
@@ -77,19 +83,18 @@ class _Resetter:
             )
             self.refused += 1
             plan[name] = {}
+        self.refused += self._scenarios.without_plan
         return plan
 
     async def _inactive(self, group: str) -> dict[TopicPartition, int]:
         partitions = await self._partitions(group)
         await self._check(partitions)
-        scenarios = Scenarios(self._session, self._options)
-        targets = await scenarios.targets(group, partitions)
+        targets = await self._scenarios.targets(group, partitions)
         if targets is None:
             names = ", ".join(f"[{name}]" for name in SCENARIOS)
             raise Usage(
                 f"Option '[reset-offsets]' requires one of the following scenarios: [{names}]"
             )
-        self.refused += scenarios.without_plan
         if self._options.has("execute") and not self._options.has("dry-run") and targets:
             await self._commit(group, targets)
         return targets
@@ -97,7 +102,7 @@ class _Resetter:
     async def _partitions(self, group: str) -> list[TopicPartition]:
         session, options = self._session, self._options
         if options.has("all-topics"):
-            return list(await Scenarios(session, options).committed(group))
+            return list(await self._scenarios.committed(group))
         if not options.has("topic"):
             if not options.has("from-file"):
                 raise Usage("One of the reset scopes should be defined: --all-topics, --topic.")
@@ -106,7 +111,7 @@ class _Resetter:
         found = [each for one in arguments if ":" in one for each in parse_partitions(one)]
         topics = list(dict.fromkeys(each for each in arguments if ":" not in each))
         if topics:
-            described = await session.admin.describe_topics(topics, timeout=session.seconds)
+            described = await self._lookups.topics(topics)
             for error in described.errors.values():
                 raise session.translate(error)
             for topic in described:
@@ -119,7 +124,7 @@ class _Resetter:
             return
         session = self._session
         topics = list(dict.fromkeys(each.topic for each in partitions))
-        described = await session.admin.describe_topics(topics, timeout=session.seconds)
+        described = await self._lookups.topics(topics)
         for error in described.errors.values():
             raise runtime(execution(session.translate(error)))
         leaders = {

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from coterie.cli.consumer_groups.checks import Usage
 from coterie.cli.consumer_groups.java import Throwable, api_exception, execution, runtime
+from coterie.cli.consumer_groups.lookups import Lookups
 from coterie.cli.consumer_groups.moments import parse_datetime, parse_duration
 from coterie.cli.consumer_groups.options import Options
 from coterie.cli.consumer_groups.plans import parse_plan
@@ -22,11 +23,12 @@ Offsets = dict[TopicPartition, int]
 
 
 class Scenarios:
-    """The scenario that the command line names, for one group."""
+    """The scenario that the command line names, for one group after the other."""
 
-    def __init__(self, session: Session, options: Options) -> None:
+    def __init__(self, session: Session, options: Options, lookups: Lookups) -> None:
         self._session = session
         self._options = options
+        self._lookups = lookups
         #: Groups that a plan from a file leaves out.
         self.without_plan = 0
 
@@ -58,21 +60,20 @@ class Scenarios:
         return await self._at(partitions, int((datetime.now(UTC) - ago).timestamp() * 1000))
 
     async def committed(self, group: str) -> Offsets:
-        """What a group has committed, in an order that people can follow."""
-        session = self._session
-        result = await session.admin.list_offsets([group], timeout=session.seconds)
-        for error in result.errors.values():
-            raise runtime(execution(await session.failure(group, error)))
-        offsets = result[group].offsets
+        """What a group has committed, sorted by topic and partition."""
+        try:
+            offsets = (await self._lookups.committed(group)).offsets
+        except CoterieError as error:
+            raise runtime(execution(await self._session.failure(group, error))) from None
         return {each: offsets[each].offset for each in sorted(offsets)}
 
     async def _log(self, partitions: list[TopicPartition], at: str | int) -> Offsets:
         if not partitions:
             return {}
-        session = self._session
-        result = await session.admin.log_offsets(partitions, at, timeout=session.seconds)
-        for partition, error in result.errors.items():
-            raise runtime(execution(self._log_failure(partition, error)))
+        result = await self._lookups.logs(partitions, at)
+        for partition in partitions:
+            if (error := result.errors.get(partition)) is not None:
+                raise runtime(execution(self._log_failure(partition, error)))
         return {each: result.items[each].offset for each in partitions}
 
     def _log_failure(self, partition: TopicPartition, error: CoterieError) -> Throwable:
