@@ -58,11 +58,8 @@ class Consumer(Reader):
         assignor: str,
         assign_ms: tuple[int, int] = (1, 40),
     ) -> None:
-        super().__init__(client_id, host)
-        self._stage = stage
-        self.reading = reading
+        super().__init__(stage, reading, client_id=client_id, host=host, topics=topics)
         self.instance_id = instance_id
-        self.topics = topics
         self._assignor = assignor
         #: How long it thinks about an assignment when it leads: the least and the most.
         self._assign_ms = assign_ms

@@ -15,8 +15,7 @@ from coterie.protocol.messages.consumer_groups import (
 from coterie.protocol.schema import Response
 from coterie.protocol.types import Uuid
 from coterie.simulation.chronicle import Cause
-from coterie.simulation.reading import Reader, Reading
-from coterie.simulation.stage import Stage
+from coterie.simulation.reading import Reader
 
 __all__ = ["ModernConsumer"]
 
@@ -31,20 +30,7 @@ _ROUNDS = 4
 class ModernConsumer(Reader):
     """One process of a consumer group."""
 
-    def __init__(
-        self,
-        stage: Stage,
-        reading: Reading,
-        *,
-        client_id: str,
-        host: str,
-        topics: tuple[str, ...],
-    ) -> None:
-        super().__init__(client_id, host)
-        self._stage = stage
-        self.reading = reading
-        self.topics = topics
-        self._to_tell = False
+    _to_tell = False
 
     @property
     def leads(self) -> bool:

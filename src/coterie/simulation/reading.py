@@ -41,7 +41,18 @@ class Reader(Actor):
     #: Whether its next commit is on its way; kept by Reading.
     commits = False
 
-    def __init__(self, client_id: str, host: str) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        reading: Reading,
+        *,
+        client_id: str,
+        host: str,
+        topics: tuple[str, ...],
+    ) -> None:
+        self._stage = stage
+        self.reading = reading
+        self.topics = topics
         self.client_id = client_id
         self.host = host
         self.assignment: Assignment = {}
