@@ -1,4 +1,4 @@
-"""How Spark's JVM ends: in order, or of an error, which is then told instead of what follows from it.
+"""How Spark's JVM ends: in order, or with an error, which is reported instead of the errors it causes.
 
 Called by coterie.spark.quickstart.session, for a JVM that we have started ourselves.
 """
@@ -21,9 +21,9 @@ __all__ = ["end_of", "end_with_any_thread", "hushed", "stop"]
 
 #: A connection is lost, and a task has failed, a moment before the process has ended.
 _END_SECONDS: Final = 15.0
-#: What Spark writes to its log before it ends of an error that nobody has handled.
+#: What Spark writes to its log before an uncaught error ends it.
 _FATAL: Final = "SparkUncaughtExceptionHandler: Uncaught exception"
-#: Loggers of pyspark that write a page of JSON to stderr for every failed query, which we tell in a sentence.
+#: Loggers of pyspark that write a page of JSON to stderr for every failed query; we report it in one line.
 _LOUD: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
@@ -48,9 +48,9 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 
 
 def end_with_any_thread(gateway: Any) -> None:
-    """Have the JVM end when a thread of it does, by an error that nobody handles, as executors do.
+    """Have the JVM end when an uncaught error ends one of its threads, as executors do.
 
-    What is asked for in such a thread never comes, and whoever waits for it would wait for ever.
+    A result that such a thread was to deliver never comes, and its caller would wait forever.
     """
     jvm = gateway.jvm
     handler = jvm.org.apache.spark.util.SparkUncaughtExceptionHandler(True)  # noqa: FBT003
@@ -58,7 +58,7 @@ def end_with_any_thread(gateway: Any) -> None:
 
 
 def end_of(error: Exception, log: Path | None) -> str | None:
-    """What the JVM ended of, if that is why something failed."""
+    """Why the JVM ended, if that is why something failed."""
     process = _process()
     if process is None or not (_is_lost(error) or _is_ending(error, log)):
         return None
@@ -72,7 +72,7 @@ def end_of(error: Exception, log: Path | None) -> str | None:
 
 
 def _is_lost(error: Exception) -> bool:
-    """Whether an error is of the connection to the JVM, and not one that the JVM has told."""
+    """Whether the connection to the JVM failed, in contrast to an error that the JVM reports."""
     from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415
 
     if isinstance(error, Py4JError):
@@ -81,7 +81,7 @@ def _is_lost(error: Exception) -> bool:
 
 
 def _is_ending(error: Exception, log: Path | None) -> bool:
-    """Whether the JVM is about to end: meanwhile it answers, and may say only what follows from it."""
+    """Whether the JVM is about to end: until then it may answer with a consequence of its error."""
     if "OutOfMemoryError" in str(error):
         return True
     return log is not None and _FATAL in log.read_text(encoding="utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""One sentence out of what Spark and its JVM say when something fails."""
+"""The one line that explains an error, out of what Spark and its JVM print."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from coterie.spark.errors import sentence
 
 __all__ = ["explained", "last_words"]
 
-#: What a JVM says beside the cause, whatever that is.
+#: What a JVM prints in addition to the cause, whatever that is.
 _GENERIC: Final = frozenset(
     {
         "Error occurred during initialization of VM",

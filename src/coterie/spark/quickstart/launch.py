@@ -1,9 +1,9 @@
-"""Starts Spark's JVM: by Spark's own script, and from then on by the command that the script came to.
+"""Starts Spark's JVM: the first time by Spark's own script, then by the command line that the script made.
 
-`bin/spark-submit` starts a JVM only to find out how to start the other one. What it found out is read from
-the process it became, kept beside the archive of classes, and used again as long as nothing that could change
-it has changed: jars, JDK, settings, Spark's variables and its configuration files. The program that asked
-goes on meanwhile: `Launch.gateway` is where it waits. Called by coterie.spark.quickstart.session.
+`bin/spark-submit` starts one JVM only to build the command line of another. That command line is read from
+the running process, stored next to the class archive, and used again until something that it depends on
+changes: jars, JDK, settings, Spark's variables or configuration files. The JVM starts in parallel with the
+program, which waits for it in `Launch.gateway`. Called by coterie.spark.quickstart.session.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _TELLING: Final = (
     "YARN_",
     "PYTHONHASHSEED",
 )
-#: Where the JVM is told to write its port and its secret; another one for each start.
+#: Names the file in which the JVM writes its port and secret; a new file for each start.
 _CONNECTION: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 
 
 class Launch:
-    """A JVM on its way."""
+    """A JVM that is starting."""
 
     def __init__(self, settings: Mapping[str, str], quick: QuickStart, log: Path | None) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="coterie-spark-"))
@@ -61,7 +61,7 @@ class Launch:
                 stdout=file,
                 stderr=file,
                 env={**environment, **more, _CONNECTION: str(self._connection)},
-                start_new_session=True,  # Ctrl-C is for us; the JVM is asked in order
+                start_new_session=True,  # Ctrl-C stops us, and we stop the JVM in order
             )
 
     def gateway(self) -> Any:
@@ -81,33 +81,33 @@ class Launch:
         return _connected(content, self.process)
 
     def cancel(self) -> None:
-        """End a JVM that nobody waits for any more; at once, so that it archives nothing."""
+        """Kill a JVM that is no longer needed, so that it writes no archive."""
         self.process.kill()
         self.process.communicate()
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
 def _connected(content: bytes, process: subprocess.Popen[bytes]) -> Any:
-    """pyspark's gateway to a JVM that runs already, which it finds by two variables."""
+    """pyspark's gateway to a running JVM, which pyspark finds by two variables."""
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415  (only here is Spark needed)
 
     port, size = int.from_bytes(content[:4], "big"), int.from_bytes(content[4:8], "big")
-    told = {
+    variables = {
         "PYSPARK_GATEWAY_PORT": str(port),
         "PYSPARK_GATEWAY_SECRET": content[8 : 8 + size].decode(),
     }
-    os.environ.update(told)
+    os.environ.update(variables)
     try:
         gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]
     finally:
-        for name in told:
+        for name in variables:
             os.environ.pop(name, None)
     gateway.proc = process
     return gateway
 
 
 class _Command:
-    """The command line of a JVM, kept in a file that is named after all it depends on."""
+    """The command line of a JVM, stored in a file whose name is a hash of everything it depends on."""
 
     def __init__(
         self, settings: Mapping[str, str], quick: QuickStart, environment: Mapping[str, str]
@@ -126,7 +126,7 @@ class _Command:
         return Path(self._environment.get("SPARK_CONF_DIR") or self._home / "conf")
 
     def _is_plain(self) -> bool:
-        """Whether all that decides is known; a user's script, or arguments in a variable, do anything."""
+        """Whether all dependencies are known: a user's script or arguments in a variable may do anything."""
         script = self._conf / "spark-env.sh"
         return not script.exists() and "PYSPARK_SUBMIT_ARGS" not in self._environment
 
@@ -145,7 +145,7 @@ class _Command:
         return [str(self._home / "bin" / "spark-submit"), *pairs, *last]
 
     def read(self) -> tuple[list[str], dict[str, str]] | None:
-        """The command and the variables that the script added; None if it is not known yet."""
+        """The command and the variables that the script added; None if it is not stored yet."""
         if self._file is None:
             return None
         try:
@@ -155,7 +155,7 @@ class _Command:
             return None
 
     def keep(self, pid: int) -> None:
-        """Read from the process what the script has come to; where there is no /proc, nobody knows."""
+        """Store the command line of the running process; without /proc, store nothing."""
         if self._file is None:
             return
         with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Where Spark runs, and with how much memory: looked at before it starts, which would tell it late, in Java.
+"""Checks of --master and --driver-memory before Spark starts: Spark itself reports them late, as Java errors.
 
 Called by coterie.cli.pipeline for what a user writes, and by quickstart.session before a JVM is started.
 """
@@ -19,7 +19,7 @@ _LOCAL: Final = re.compile(
 _PLACE: Final = r"(\[[\da-fA-F:.]+\]|[^\s/,:\[\]]+):[0-9]{1,9}"
 _STANDALONE: Final = re.compile(rf"spark://{_PLACE}(,{_PLACE})*")
 _LAST_PORT: Final = 65_535
-#: Of a JVM, which gets it as it is: `4gb` would be none.
+#: As a JVM takes it: `4gb` is refused.
 _MEMORY: Final = re.compile(r"[1-9]\d*[kmgt]", re.IGNORECASE)
 #: A master that was started with us is waited for; Spark itself would try for a minute.
 _PATIENCE_S: Final = 15.0
@@ -35,7 +35,7 @@ def check_master(text: str) -> str:
     if _LOCAL.fullmatch(text) or text == "yarn" or text.startswith("k8s://"):
         return text
     raise InvalidArgument(
-        f"{text!r} is no master of Spark; there are local[*], local[N], spark://HOST:PORT, yarn and"
+        f"{text!r} is not a Spark master; use local[*], local[N], spark://HOST:PORT, yarn or"
         " k8s://HOST:PORT"
     )
 
@@ -45,23 +45,25 @@ def _places(master: str) -> list[str]:
 
 
 def _check_place(place: str) -> None:
-    """What the resolver of names would refuse, by errors of Python's that say little."""
+    """Refuse what Python's resolver would refuse with an unclear error."""
     host, _, port = place.rpartition(":")
     try:
         host.encode("idna")
     except UnicodeError:
         raise InvalidArgument(
-            f"{host!r} is no name of a host: between its dots are 1 to 63 characters each"
+            f"{host!r} is not a host name: each part between dots has 1 to 63 characters"
         ) from None
     if not 0 < int(port) <= _LAST_PORT:
-        raise InvalidArgument(f"{place!r} has no port: ports are 1 to {_LAST_PORT}")
+        raise InvalidArgument(f"{place!r} has no valid port: ports are 1 to {_LAST_PORT}")
 
 
 def check_memory(text: str) -> str:
     """The same, if a JVM understands it."""
     if _MEMORY.fullmatch(text):
         return text
-    raise InvalidArgument(f"{text!r} is no size; write a number and k, m, g or t, such as 4g")
+    raise InvalidArgument(
+        f"{text!r} is not a memory size; write a number and k, m, g or t, such as 4g"
+    )
 
 
 def must_answer(master: str) -> None:
@@ -73,7 +75,7 @@ def must_answer(master: str) -> None:
     while troubles := _troubles(_places(master), deadline):
         if time.monotonic() + _PAUSE_S > deadline:
             raise CoterieError(
-                f"no Spark master answers ({'; '.join(troubles)}); start it, or name another by --master"
+                f"no Spark master answers ({'; '.join(troubles)}); start it, or pass another --master"
             )
         time.sleep(_PAUSE_S)
 

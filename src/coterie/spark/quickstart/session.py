@@ -1,6 +1,6 @@
-"""The Spark session of the pipeline: quick to start, silent, in UTC; its log is kept if something fails.
+"""The Spark session of the pipeline: fast to start, silent, in UTC; its log is kept if something fails.
 
-Called by coterie.cli.pipeline. Under spark-submit the session is the one that Spark has made.
+Called by coterie.spark.pipeline.steps. Under spark-submit, Spark itself has created the session.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _STARTING: Final = {
     "spark.app.name": "coterie pipeline",
 }
 _QUICK: Final = {
-    # Of each column that is written down PySpark would tell the JVM the line, for the messages of errors: six
-    # more calls where one would do, and the marts write down thousands.
+    # PySpark would send the source line of each column to the JVM, for error messages: six more calls for
+    # each of the thousands of columns in the marts.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Of each column and each step the JVM would look through its stack for the line, to the same end.
+    # The JVM would search its stack for the line of each column and each step, for the same messages.
     "spark.sql.dataFrameQueryContext.enabled": "false",
 }
 #: Up to so many rows, a JVM is done before its second compiler has repaid the time it takes from the cores: a
@@ -70,9 +70,9 @@ _CLASSES: Final = {
 
 
 class Starting:
-    """A Spark that was asked for: versions are checked, and its JVM is on the way if there is none yet.
+    """A Spark that is starting: versions are checked, and a JVM is launched unless there is one.
 
-    The program can do something else meanwhile. Who does not enter `pipeline_session` with it, cancels it.
+    The program can continue meanwhile. A caller that does not enter `pipeline_session` with it cancels it.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Starting:
         verbose: bool = False,
         rows: int = 0,
     ) -> None:
-        """`rows` are going to be worked on, as far as is known."""
+        """`rows` is how many rows will be processed, as far as is known."""
         self.verbose = verbose
         self.log: Path | None = None
         self._launch: Launch | None = None
@@ -98,7 +98,7 @@ class Starting:
         plain = is_plain()
         self._quick = QuickStart() if plain else prepare(local=local)
         check_versions(java=self._quick.archive is None)
-        # Workers are started by this name; what PATH calls python3 may have neither pyarrow nor us.
+        # Workers are started by this name; the python3 on the PATH may have neither pyarrow nor coterie.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         if local:
@@ -115,7 +115,7 @@ class Starting:
                 self._quick.started(self._launch.process.pid)
 
     def cancel(self) -> None:
-        """Nobody needs it after all."""
+        """End the JVM: no session is needed."""
         if self._launch is not None:
             self._launch.cancel()
             self._launch = None
@@ -175,7 +175,7 @@ def pipeline_session(progress: StepProgress, starting: Starting) -> Iterator[Spa
 
 
 def _borrowed() -> SparkSession | None:
-    """A session beside the one that the program which calls us has, on its JVM; it is not ours to end."""
+    """A new session on the JVM of the calling program, if it has one; it is not ours to end."""
     if "pyspark" not in sys.modules or _submitted():
         return None
     from pyspark import SparkContext  # noqa: PLC0415
@@ -194,8 +194,8 @@ def _borrowed() -> SparkSession | None:
 def remember_classes(spark: SparkSession) -> None:
     """Let py4j keep the classes that PySpark asks for again and again.
 
-    It would ask the JVM each time, which looks for a short name in every package that is imported, and for
-    each of them in all of Spark's jars: a fifth of the time in which small marts are made.
+    Otherwise it asks the JVM each time, which searches every imported package for a short name, and all of
+    Spark's jars for each of them: a fifth of the time of building small marts.
     """
     jvm = spark.sparkContext._jvm  # noqa: SLF001
     for name, members in _CLASSES.items():
@@ -206,7 +206,7 @@ def remember_classes(spark: SparkSession) -> None:
 
 
 def _has_jvm() -> bool:
-    """Whether a JVM of this program is there, from a session that was stopped."""
+    """Whether this program still has the JVM of a stopped session."""
     if "pyspark" not in sys.modules:
         return False
     from pyspark import SparkContext  # noqa: PLC0415

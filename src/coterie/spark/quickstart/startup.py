@@ -1,10 +1,9 @@
-"""A quick start of Spark, by what costs nothing: shared classes, and workers that import compiled code.
+"""Files in the user's cache that make Spark start faster: a class archive, and a Spark home of links.
 
-Two things are made once into the user's cache. An archive of loaded classes (AppCDS), dumped by the JVM of
-the first run at its end and mapped by those after it. And a Spark home of links without its `python`
-directory, whose zip has no compiled code: workers then import pyspark from site-packages, in a third of the
-time. Both are named after the JDK, the jars and the class path; where anything is odd, Spark starts as it
-always did. Called by coterie.spark.quickstart.session.
+The JVM of the first run writes an archive of its loaded classes (AppCDS) when it ends; later JVMs map it.
+The Spark home of links lacks the `python` directory, whose zip has no compiled code: workers import pyspark
+from site-packages instead, in a third of the time. The names of both depend on the JDK, the jars and the
+class path. Whatever fails here, Spark still starts, only slower. Called by coterie.spark.quickstart.session.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["QuickStart", "home_of_links", "prepare", "stamp"]
 
 #: A dump that failed this often is not tried again: the class path may be one that cannot be archived.
 _TRIES: Final = 3
-#: Archives of Spark are above 50 MB; anything near nothing is a dump that was cut short.
+#: Archives of Spark are above 50 MB; a much smaller file is an incomplete dump.
 _LEAST_BYTES: Final = 1_000_000
 _KEEP_SECONDS: Final = 30 * 86_400
 _LAUNCHER: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -42,11 +41,11 @@ _CLASS_PATH_SETTINGS: Final = (
 
 @dataclass
 class QuickStart:
-    """What to start Spark with. Without anything in it, Spark starts as it always did."""
+    """What to start Spark with; empty for a plain start."""
 
     environment: dict[str, str] = field(default_factory=dict)
     java_options: list[str] = field(default_factory=list)
-    #: The archive that is mapped: this very Java has run this very Spark before.
+    #: The archive that is mapped: the same Java has run the same Spark before.
     archive: Path | None = None
     #: Where the JVM will dump its classes at its end, if it was asked to.
     dump: Path | None = None
@@ -54,14 +53,14 @@ class QuickStart:
     home: Path | None = None
 
     def started(self, pid: int | None) -> None:
-        """Note who dumps: the file is not ready before that process has ended."""
+        """Record the process that writes the archive: the archive is complete when that process has ended."""
         if self.dump is not None and pid is not None:
             with contextlib.suppress(OSError):
                 self.dump.with_suffix(".pid").write_text(str(pid), encoding="ascii")
 
 
 def prepare(*, local: bool, cache: Path | None = None) -> QuickStart:
-    """What makes the next start quick; nothing, if anything stands in the way."""
+    """What makes the next start faster; nothing if the cache cannot be used."""
     quick = QuickStart()
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM already
         return quick
@@ -81,7 +80,7 @@ def _prepare(quick: QuickStart, cache: Path, *, local: bool) -> None:
     if local and "SPARK_HOME" not in os.environ:
         home = home_of_links(spark, cache)
         quick.environment["SPARK_HOME"] = str(home)
-    # Before the JVM itself another one runs, for a moment, to find out its command line.
+    # For the short-lived JVM that only builds the command line.
     quick.environment["SPARK_LAUNCHER_OPTS"] = os.environ.get("SPARK_LAUNCHER_OPTS", _LAUNCHER)
     quick.home = home
     archive = cache / f"spark-{_key(java, home)}.jsa"
@@ -115,7 +114,7 @@ def _spark_home() -> Path | None:
 
 
 def _key(java: Path, home: Path) -> str:
-    """A name for this JDK with these jars: another of either is another archive."""
+    """A name for this JDK with these jars: a change of either needs another archive."""
     return hashlib.sha256("\n".join(_facts(java, home)).encode()).hexdigest()[:16]
 
 
@@ -136,7 +135,7 @@ def stamp(path: Path) -> str:
 
 
 def home_of_links(spark: Path, cache: Path) -> Path:
-    """A directory of links to all of a Spark home except `python`; made beside and renamed."""
+    """A directory of links to all of a Spark home except `python`; created under another name and renamed."""
     digest = hashlib.sha256(f"{spark} {stamp(spark)}".encode()).hexdigest()[:16]
     home = cache / f"spark-home-{digest}"
     if _leads_to_spark(home):
@@ -159,7 +158,7 @@ def _leads_to_spark(home: Path) -> bool:
 
 
 def _promote(dump: Path, archive: Path) -> None:
-    """Take a dump for the archive if the JVM that wrote it is gone and it is whole."""
+    """Use a dump as the archive if the JVM that wrote it has ended and the dump is complete."""
     if archive.exists() or not dump.exists():
         return
     note = dump.with_suffix(".pid")
@@ -176,7 +175,7 @@ def _promote(dump: Path, archive: Path) -> None:
 
 
 def _remove_unused(cache: Path) -> None:
-    """Archives are large: those of a JDK or a Spark that nobody has started for a month go."""
+    """Remove archives, which are large, that have not been used for a month."""
     for archive in cache.glob("spark-*.jsa"):
         if time.time() - archive.stat().st_mtime > _KEEP_SECONDS:
             for path in cache.glob(f"{archive.stem}[.-]*"):
@@ -184,7 +183,7 @@ def _remove_unused(cache: Path) -> None:
 
 
 def _may_try(dump: Path) -> bool:
-    """Whether to ask this JVM for a dump: not if one is at it, nor if it failed again and again."""
+    """Whether to ask this JVM for a dump: not while another writes one, nor after repeated failures."""
     note = dump.with_suffix(".pid")
     if note.exists() and _alive(int(note.read_text(encoding="ascii") or 0)):
         return False

@@ -1,4 +1,4 @@
-"""What a Python process of Spark's does besides the work itself, so that Spark waits less for it."""
+"""Tuning of Spark's Python workers: quick TCP acknowledgements, and fewer objects in garbage collections."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def acknowledge() -> None:
     """Have the JVM send the second part of a task now; called when the first has come.
 
     It sends the second part when the first is acknowledged (Nagle's algorithm), which Linux puts off for
-    40 ms to see whether there is anything to send along: longer than a small task takes. To ask for quick
-    acknowledgements has the one that is put off sent. It holds for no longer than that, so each task asks.
+    40 ms in case there is data to send with it: longer than a small task takes. Asking for quick
+    acknowledgements sends the delayed one. The kernel forgets the request then, so each task asks.
     """
     if not _is_ours():
         return
@@ -36,7 +36,7 @@ def acknowledge() -> None:
 
 
 def _answer_quickly(number: int) -> None:
-    """An open file of somebody else, if it is a connection of TCP."""
+    """Ask for it on an open file, if that is a TCP connection."""
     if sys.platform != "linux":
         return
     with suppress(OSError):
@@ -46,7 +46,7 @@ def _answer_quickly(number: int) -> None:
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         finally:
             link.detach()
-            # Python lets none block that it has taken over, if somebody has set a default timeout.
+            # With a default timeout, Python makes each socket that it takes over non-blocking.
             os.set_blocking(number, blocks)
 
 
@@ -54,8 +54,8 @@ def _answer_quickly(number: int) -> None:
 def settle() -> None:
     """Keep what is loaded by now out of garbage collections.
 
-    Spark has a worker collect all garbage behind every task, and so look at each object of Spark, pandas,
-    Arrow and Coterie again, which takes some 20 ms. They stay anyway, so none is looked at.
+    Spark has a worker collect all garbage after every task, which visits each object of Spark, pandas,
+    Arrow and Coterie and takes some 20 ms. They stay anyway, so the collector skips them.
     """
     if _is_ours():
         gc.freeze()

@@ -37,21 +37,21 @@ def test_masters_of_spark(text: str) -> None:
     "text", ["", "nonsense", "local[x]", "local[0]", "local[2", "spark://one", "one:7077", "mesos"]
 )
 def test_what_is_no_master(text: str) -> None:
-    with pytest.raises(InvalidArgument, match="is no master of Spark; there are local"):
+    with pytest.raises(InvalidArgument, match="is not a Spark master; use local"):
         check_master(text)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("spark://.x:7077", "'.x' is no name of a host"),
+        ("spark://.x:7077", "'.x' is not a host name"),
         (
             f"spark://one:7077,{'x' * 70}:7077",
-            "x' is no name of a host: between its dots are 1 to 63",
+            "x' is not a host name: each part between dots has 1 to 63",
         ),
-        ("spark://one:70777", "'one:70777' has no port: ports are 1 to 65535"),
-        ("spark://one:0", "'one:0' has no port"),
-        (f"spark://one:{'9' * 5000}", "is no master of Spark"),
+        ("spark://one:70777", "'one:70777' has no valid port: ports are 1 to 65535"),
+        ("spark://one:0", "'one:0' has no valid port"),
+        (f"spark://one:{'9' * 5000}", "is not a Spark master"),
     ],
 )
 def test_masters_that_nobody_can_ask_for(text: str, said: str) -> None:
@@ -67,15 +67,17 @@ def test_sizes(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "4", "4gb", "0g", "-1g", "lots", "1.5g"])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(InvalidArgument, match="is no size; write a number and k, m, g or t"):
+    with pytest.raises(
+        InvalidArgument, match="is not a memory size; write a number and k, m, g or t"
+    ):
         check_memory(text)
 
 
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (("--master", "nonsense"), "'nonsense' is no master of Spark"),
-        (("--driver-memory", "4gb"), "'4gb' is no size"),
+        (("--master", "nonsense"), "'nonsense' is not a Spark master"),
+        (("--driver-memory", "4gb"), "'4gb' is not a memory size"),
     ],
 )
 def test_the_command_says_so(option: tuple[str, str], said: str) -> None:
