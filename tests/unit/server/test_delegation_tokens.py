@@ -136,7 +136,7 @@ def test_f38_a_client_cannot_leave_its_owner(cluster: EmbeddedCluster) -> None:
         assert authenticate(client, other).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
-def test_an_unknown_token_looks_like_a_known_one(cluster: EmbeddedCluster) -> None:
+def test_f37_an_unknown_token_looks_like_a_known_one(cluster: EmbeddedCluster) -> None:
     with login(cluster) as client:
         token = created(client)
     unknown = CreateDelegationTokenResponse(token_id="no-such-token", hmac=token.hmac)
