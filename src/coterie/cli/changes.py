@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from coterie.cli import listings
-from coterie.cli.selection import FAILED, PARTIAL, Missing
+from coterie.cli.selection import Missing
 from coterie.console.directories import state_directory
 from coterie.console.options import listed
 from coterie.console.output import Format, Listing
+from coterie.console.process import ExitCode
 from coterie.console.progress import Progress
 from coterie.console.target import Target
 from coterie.console.terminal import flush, is_terminal, note, shown, write
@@ -156,8 +157,8 @@ def _tell_how_to_undo(undo: str) -> None:
 def _exit_code(outcomes: list[Outcome]) -> int:
     bad = [each for each in outcomes if each.result in ("refused", "failed")]
     if not bad:
-        return 0
-    return FAILED if len(bad) == len(outcomes) else PARTIAL
+        return ExitCode.DONE
+    return ExitCode.FAILED if len(bad) == len(outcomes) else ExitCode.PARTIAL
 
 
 def _new_undo_path(action: str) -> Path:

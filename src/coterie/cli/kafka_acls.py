@@ -11,7 +11,7 @@ import click
 
 from coterie.client.admin import AdminClient
 from coterie.client.settings import ClientSettings, read_properties
-from coterie.console.process import buffer_stdout
+from coterie.console.process import ExitCode, buffer_stdout
 from coterie.errors import CoterieError
 from coterie.security.acls import (
     CLUSTER_NAME,
@@ -258,15 +258,15 @@ def main(arguments: list[str] | None = None) -> None:
     buffer_stdout()
     try:
         command.main(args=arguments, prog_name="kafka-acls", standalone_mode=False)
-        code = 0
+        code: int = ExitCode.DONE
     except click.exceptions.Exit as done:
         code = done.exit_code
     except click.ClickException as error:
         error.show()
-        code = 1
+        code = ExitCode.FAILED
     except CoterieError as error:
         click.echo(f"Error while executing ACL command: {error}")
-        code = 1
+        code = ExitCode.FAILED
     except (click.Abort, KeyboardInterrupt):
-        code = 130
+        code = ExitCode.INTERRUPTED
     sys.exit(code)

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import click
 
 import coterie
-from coterie.console.commands import LateGroup
 from coterie.console.options import connected
-from coterie.console.process import buffer_stdout
-from coterie.console.terminal import NobodyReads, flush, note, shown
+from coterie.console.process import ExitCode, buffer_stdout
+from coterie.console.terminal import NoReader, flush, note, shown
 from coterie.errors import CoterieError
 
-__all__ = ["cli", "main", "run"]
+__all__ = ["LateGroup", "cli", "main", "run"]
 
-_INTERRUPTED = 130  # as a shell reports SIGINT
-_NOBODY_READS = 141  # as a shell reports SIGPIPE
-
-#: Commands and their modules, imported when used: one command must not load another's needs.
+#: Commands and their modules.
 COMMANDS = {
     "acls": "coterie.cli.acls",
     "cluster": "coterie.cli.cluster",
@@ -38,23 +35,48 @@ COMMANDS = {
 }
 
 
+class LateGroup(click.Group):
+    """A group whose commands are imported when they are used: one command must not load another's needs.
+
+    The place of a command is `module`, which has `command`, or `module:name`.
+    """
+
+    def __init__(self, *args: Any, places: Mapping[str, str], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self._places)
+
+    def get_command(
+        self,
+        ctx: click.Context,
+        cmd_name: str,
+    ) -> click.Command | None:
+        if cmd_name not in self._places:
+            return None
+        module, _, name = self._places[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), name or "command")
+        return command
+
+
 @contextmanager
-def _told_as_ours() -> Iterator[None]:
+def _no_reader_as_ours() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise NobodyReads from None
+        raise NoReader from None
 
 
 class _Commands(LateGroup):
-    """Commands may write by click, which would end the process for a closed pipe, with another code."""
+    """Commands may write by click, which would end the process with another code for a closed pipe."""
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:
-        with _told_as_ours():  # --help writes, too
+        with _no_reader_as_ours():  # --help writes, too
             return super().make_context(*args, **more)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _told_as_ours():
+        with _no_reader_as_ours():
             return super().invoke(ctx)
 
 
@@ -68,16 +90,13 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command.
-
-    Exit codes: 0 all done, 1 failed, 2 wrong usage, 3 partial, 130 interrupted, 141 nobody reads the output.
-    """
+    """Run a command, and end the process with an ExitCode."""
     buffer_stdout()
     sys.exit(run(arguments))
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run a command; its exit code. What went wrong has been told by then."""
+    """Run a command; its exit code. Errors have been reported by then."""
     code = _run(arguments)
     if code != 0:
         _drop_unwritten()
@@ -91,24 +110,24 @@ def _run(arguments: list[str] | None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except NobodyReads:
-        return _NOBODY_READS
+    except NoReader:
+        return ExitCode.NO_READER
     except (click.Abort, KeyboardInterrupt):
-        return _INTERRUPTED
+        return ExitCode.INTERRUPTED
     except CoterieError as error:
         note(f"Error: {shown(str(error))}")
-        return 1
+        return ExitCode.FAILED
     except Exception as error:
         if os.environ.get("COTERIE_DEBUG"):
             raise
         note(f"Error: {type(error).__name__}: {shown(str(error))}; COTERIE_DEBUG=1 shows where")
-        return 1
-    return code if isinstance(code, int) else 0
+        return ExitCode.FAILED
+    return code if isinstance(code, int) else ExitCode.DONE
 
 
 def _drop_unwritten() -> None:
-    """Python writes what is left at its end, and complains if it cannot; that has been told already."""
+    """Python flushes at its end, and reports an error if it cannot, which has been reported already."""
     try:
         flush()
-    except (NobodyReads, CoterieError):
+    except (NoReader, CoterieError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,12 +11,13 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from coterie.console.durations import duration, in_units
 from coterie.console.output import Need
+from coterie.console.process import ExitCode
 from coterie.console.progress import Progress
 from coterie.console.terminal import note, shown
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "FAILED",
-    "PARTIAL",
     "Found",
     "GroupRow",
     "Missing",
@@ -46,10 +45,6 @@ __all__ = [
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-#: Exit codes: some of it could not be had; none of it could.
-PARTIAL: Final = 3
-FAILED: Final = 1
 
 
 @dataclass
@@ -115,8 +110,8 @@ class Missing:
         for error in self.errors.values():
             note(shown(f"Missing: {error}"))
         if not self.brokers and not self.errors:
-            return 0
-        return PARTIAL if any_found else FAILED
+            return ExitCode.DONE
+        return ExitCode.PARTIAL if any_found else ExitCode.FAILED
 
 
 @dataclass
@@ -355,9 +350,9 @@ def complete(kind: str) -> Callable[[click.Context, click.Parameter, str], list[
     """Completion with what there is of this kind."""
 
     def live(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-        from coterie.cli import completing  # noqa: PLC0415 - only while completing
+        from coterie.cli.completion import names  # noqa: PLC0415 - only while completing
 
-        return completing.names(kind, ctx, incomplete)
+        return names(kind, ctx, incomplete)
 
     return live
 

@@ -15,7 +15,7 @@ from coterie.errors import CoterieError
 
 __all__ = [
     "Ink",
-    "NobodyReads",
+    "NoReader",
     "StdoutClosed",
     "escape_quoted",
     "flush",
@@ -47,7 +47,7 @@ class StdoutClosed(CoterieError):
     """Standard output does not take what is written."""
 
 
-class NobodyReads(Exception):
+class NoReader(Exception):
     """The pipe behind standard output is closed. No OSError, because click ends the process for those."""
 
 
@@ -118,7 +118,7 @@ class Ink:
 
 def _refused(error: OSError) -> Exception:
     if isinstance(error, BrokenPipeError):
-        return NobodyReads()
+        return NoReader()
     return StdoutClosed(f"standard output cannot be written: {error.strerror}")
 
 

@@ -1,12 +1,25 @@
-"""Which options go together: the checks of Kafka's tool, in its order and its words."""
+"""The checks of Kafka's tool, in its order and wording: which options go together, what `--topic` names."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coterie.cli.consumer_groups.options import Options
 
-__all__ = ["ACTIONS", "DESCRIPTION", "SCENARIOS", "Usage", "check", "check_one_action"]
+if TYPE_CHECKING:
+    from coterie.client import TopicPartition
+
+__all__ = [
+    "ACTIONS",
+    "DESCRIPTION",
+    "SCENARIOS",
+    "Usage",
+    "check",
+    "check_one_action",
+    "parse_partitions",
+]
+
+_INT: Final = 1 << 31
 
 ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 #: In the order of Kafka's hash set, so far as one can speak of it.
@@ -106,3 +119,24 @@ def _exclude(
 
 def _after(warning: str | None, text: str) -> str:
     return text if warning is None else f"{warning}\n{text}"
+
+
+def parse_partitions(argument: str) -> list[TopicPartition]:
+    """The partitions in `--topic orders:0,1`; Java's split drops empty parts at the end."""
+    from coterie.client import TopicPartition  # noqa: PLC0415 - not for those who are wrong
+
+    parts = argument.rstrip(":").split(":")
+    if len(parts) != 2:  # noqa: PLR2004 - a name and its partitions
+        raise Usage(f"Invalid topic arg '{argument}', expected topic name and partitions")
+    topic, numbers = parts
+    return [
+        TopicPartition(topic, _number(each, argument)) for each in numbers.rstrip(",").split(",")
+    ]
+
+
+def _number(text: str, argument: str) -> int:
+    digits = text[1:] if text[:1] in {"-", "+"} else text
+    if digits.isdecimal() and -_INT <= int(text) < _INT:
+        return int(text)
+    # The quote too many is Kafka's.
+    raise Usage(f"Invalid partition '{text}' specified in topic arg '{argument}''")

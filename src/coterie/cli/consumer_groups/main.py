@@ -16,7 +16,7 @@ from coterie.cli.consumer_groups.checks import DESCRIPTION, Usage, check, check_
 from coterie.cli.consumer_groups.java import Throwable, runtime
 from coterie.cli.consumer_groups.options import Options, parse
 from coterie.cli.consumer_groups.output import Output
-from coterie.console.process import buffer_stdout
+from coterie.console.process import ExitCode, buffer_stdout
 
 if TYPE_CHECKING:
     from coterie.cli.consumer_groups.session import Session
@@ -26,9 +26,6 @@ __all__ = ["KAFKA_VERSION", "main", "run"]
 #: The tool that this one stands in for.
 KAFKA_VERSION: Final = "4.3.0"
 
-_DONE, _FAILED, _WRONG_USAGE, _PARTLY = 0, 1, 2, 3
-_INTERRUPTED: Final = 130
-_NOBODY_READS: Final = 141  # as a shell reports SIGPIPE
 _DEFAULT_TIMEOUT_MS: Final = 30_000
 
 
@@ -46,11 +43,11 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code, strict = _run([_as_java_reads(each) for each in arguments], out)
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return ExitCode.INTERRUPTED
     finally:
         out.close()
-    if strict and code == _DONE and out.lost:
-        return _NOBODY_READS if out.nobody_reads else _FAILED
+    if strict and code == ExitCode.DONE and out.lost:
+        return ExitCode.NO_READER if out.no_reader else ExitCode.FAILED
     return code
 
 
@@ -67,10 +64,10 @@ def _run(arguments: list[str], out: Output) -> tuple[int, bool]:
         strict = strict or options.has("strict-exit")
         if not arguments or options.has("help"):
             _print_usage(out, DESCRIPTION)
-            return (_DONE if strict else _FAILED), strict
+            return (ExitCode.DONE if strict else ExitCode.FAILED), strict
         if options.has("version"):
             out.line(KAFKA_VERSION)
-            return _DONE, strict
+            return ExitCode.DONE, strict
         warning = check(options)
         if warning is not None:
             out.note(warning)
@@ -80,13 +77,13 @@ def _run(arguments: list[str], out: Output) -> tuple[int, bool]:
     except Throwable as error:
         for index, line in enumerate(error.lines()):
             out.note(line if index else f'Exception in thread "main" {line}')
-        return (_WRONG_USAGE if strict else _FAILED), strict
+        return (ExitCode.WRONG_USAGE if strict else ExitCode.FAILED), strict
     return _act(options, out, strict=strict), strict
 
 
 def _wrong_usage(out: Output, message: str, *, strict: bool) -> int:
     _print_usage(out, message)
-    return _WRONG_USAGE if strict else _FAILED
+    return ExitCode.WRONG_USAGE if strict else ExitCode.FAILED
 
 
 def _print_usage(out: Output, message: str) -> None:
@@ -106,8 +103,8 @@ def _act(options: Options, out: Output, *, strict: bool) -> int:
         out.error(f"Executing consumer group command failed due to {error.message}", error)
         done, failed = 0, 1
     if not strict or not failed:
-        return _DONE
-    return _PARTLY if done else _FAILED
+        return ExitCode.DONE
+    return ExitCode.PARTIAL if done else ExitCode.FAILED
 
 
 def _validate(options: Options, out: Output, *, strict: bool) -> int:
@@ -119,7 +116,7 @@ def _validate(options: Options, out: Output, *, strict: bool) -> int:
         return _wrong_usage(out, error.message or "", strict=strict)
     valid, sentence = verdict(pattern)
     out.line(out.name(sentence))
-    return _FAILED if strict and not valid else _DONE
+    return ExitCode.FAILED if strict and not valid else ExitCode.DONE
 
 
 def _with_client(options: Options, out: Output) -> tuple[int, int]:

@@ -58,9 +58,9 @@ class Output:
         return self._out.lost
 
     @property
-    def nobody_reads(self) -> bool:
+    def no_reader(self) -> bool:
         """Whether that is because the pipe behind stdout was closed."""
-        return self._out.nobody_reads
+        return self._out.no_reader
 
     def name(self, text: str) -> str:
         """A name from a broker, as it may be shown on stdout."""
@@ -115,7 +115,7 @@ class _Stream:
         self._size = 0
         self.broken = file is None
         self.lost = False
-        self.nobody_reads = False
+        self.no_reader = False
         self.terminal = file is not None and file.isatty()
         self.place = _place(file)
         if file is not None and hasattr(file, "reconfigure"):
@@ -140,7 +140,7 @@ class _Stream:
             self._file.flush()
         except (OSError, ValueError) as error:
             self.broken = self.lost = True
-            self.nobody_reads = isinstance(error, BrokenPipeError)
+            self.no_reader = isinstance(error, BrokenPipeError)
 
     def close(self) -> None:
         self.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from coterie.console.commands import LateGroup
+from coterie.cli.main import LateGroup
 
 __all__ = ["command"]
 
