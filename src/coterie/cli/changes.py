@@ -22,7 +22,8 @@ from coterie.console.output import Format, Listing
 from coterie.console.process import ExitCode
 from coterie.console.progress import Progress
 from coterie.console.target import Target
-from coterie.console.terminal import flush, is_terminal, note, shown, write
+from coterie.console.terminal import flush, is_terminal, note, write
+from coterie.safe_text import shown
 
 if TYPE_CHECKING:
     from coterie.client.admin import AdminClient

@@ -13,8 +13,9 @@ from typing import Final
 import click
 
 from coterie.console.target import Target
-from coterie.console.terminal import is_safe, write
+from coterie.console.terminal import write
 from coterie.errors import CoterieError
+from coterie.safe_text import is_safe
 
 __all__ = ["command", "names"]
 

@@ -20,8 +20,9 @@ from rich.text import Text
 from coterie.cli.selection import Missing
 from coterie.console.output import Format, Listing
 from coterie.console.rendering import cell
-from coterie.console.terminal import has_colour, has_unicode, shown
+from coterie.console.terminal import has_colour, has_unicode
 from coterie.errors import CoterieError
+from coterie.safe_text import shown
 
 __all__ = ["Screen", "draw"]
 

@@ -14,8 +14,9 @@ import click
 import coterie
 from coterie.console.options import connected
 from coterie.console.process import ExitCode, buffer_stdout
-from coterie.console.terminal import NoReader, flush, note, shown
+from coterie.console.terminal import NoReader, flush, note
 from coterie.errors import CoterieError
+from coterie.safe_text import shown
 
 __all__ = ["LateGroup", "cli", "main", "run"]
 

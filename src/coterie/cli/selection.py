@@ -19,7 +19,8 @@ from coterie.console.durations import duration, in_units
 from coterie.console.output import Need
 from coterie.console.process import ExitCode
 from coterie.console.progress import Progress
-from coterie.console.terminal import note, shown
+from coterie.console.terminal import note
+from coterie.safe_text import shown
 
 if TYPE_CHECKING:
     from coterie.cli.commit_times import CommitTimes

@@ -16,7 +16,8 @@ from numbers import Number
 from typing import Any, Final, TypeVar
 
 from coterie.console.output import Column, Format, csv_line, iso
-from coterie.console.terminal import Ink, escape_quoted, is_safe, shown
+from coterie.console.terminal import Ink
+from coterie.safe_text import escape_quoted, is_safe, shown
 
 __all__ = ["cell", "plain", "render"]
 

@@ -1,13 +1,8 @@
-"""The terminal: whether there is one, what it can show, and how text is made safe for it.
-
-Names of groups, topics and clients come from anyone who can connect to the cluster. What could move a
-cursor, change a colour or turn the reading direction is shown as an escape, never sent.
-"""
+"""The terminal: whether there is one, what it can show, and writing to it."""
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from typing import Any, Final, TextIO
 
@@ -17,65 +12,22 @@ __all__ = [
     "Ink",
     "NoReader",
     "StdoutClosed",
-    "escape_quoted",
     "flush",
     "has_colour",
     "has_unicode",
-    "is_safe",
     "is_screen",
     "is_terminal",
     "note",
-    "shown",
     "write",
 ]
 
-#: Later control characters, line and paragraph separators, marks of direction, zero-width and tag
-#: characters, surrogates: what JSON and YAML leave as it is.
-_ODD: Final = (
-    r"\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    r"\ud800-\udfff\U000e0000-\U000e007f"
-)
-_QUOTED: Final = re.compile(f"[{_ODD}]")
-#: The same, ASCII's control characters, and the backslash: no name may imitate an escape.
-_UNSAFE: Final = re.compile(rf"[\x00-\x1f\\{_ODD}]")
-_SHORT: Final = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
-_LATIN: Final = 0x100
-_BASIC: Final = 0x10000
-
 
 class StdoutClosed(CoterieError):
-    """Standard output does not take what is written."""
+    """Standard output cannot be written."""
 
 
 class NoReader(Exception):
-    """The pipe behind standard output is closed. No OSError, because click ends the process for those."""
-
-
-def _escape(match: re.Match[str]) -> str:
-    char = match.group()
-    code = ord(char)
-    wide = f"\\u{code:04x}" if code < _BASIC else f"\\U{code:08x}"
-    return _SHORT.get(char) or (f"\\x{code:02x}" if code < _LATIN else wide)
-
-
-def _escape_quoted(match: re.Match[str]) -> str:
-    units = match.group().encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
-
-
-def shown(text: str) -> str:
-    """Text as it may be sent to a terminal, on one line; two different texts are shown differently."""
-    return _UNSAFE.sub(_escape, text)
-
-
-def is_safe(text: str) -> bool:
-    """Whether it is shown as it is."""
-    return _UNSAFE.search(text) is None
-
-
-def escape_quoted(text: str) -> str:
-    """JSON, with escapes for what it may have unescaped inside quotes but a terminal should not get."""
-    return _QUOTED.sub(_escape_quoted, text)
+    """The reader of standard output has gone. Not an OSError, because click ends the process for those."""
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -86,7 +38,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def is_screen(stream: TextIO | None) -> bool:
-    """Whether it is a terminal on which a place can be written twice."""
+    """Whether it is a terminal that can move its cursor."""
     return is_terminal(stream) and os.environ.get("TERM") not in (None, "", "dumb")
 
 
@@ -123,7 +75,7 @@ def _refused(error: OSError) -> Exception:
 
 
 def write(text: str) -> None:
-    """To standard output. What its encoding cannot say is escaped."""
+    """Write to standard output. Characters that its encoding does not have are escaped."""
     stream: Any = sys.stdout
     if stream is None:
         raise StdoutClosed("standard output is closed; give the command somewhere to write")
@@ -136,7 +88,7 @@ def write(text: str) -> None:
 
 
 def flush() -> None:
-    """Bring out what was written; trouble with it is told as by `write`."""
+    """Flush standard output. Errors are those of `write`."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -145,7 +97,7 @@ def flush() -> None:
 
 
 def note(text: str) -> None:
-    """A line for the person, on standard error; lost if there is none."""
+    """Write a line to standard error, if there is one."""
     stream: Any = sys.stderr
     if stream is None:
         return

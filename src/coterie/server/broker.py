@@ -17,6 +17,7 @@ from coterie.protocol.codec import encode
 from coterie.protocol.frames import frame
 from coterie.protocol.messages.headers import RequestHeader, ResponseHeader
 from coterie.protocol.messages.session import ApiVersion, ApiVersionsResponse
+from coterie.safe_text import shown
 from coterie.server.connections.connection import Connection
 from coterie.server.connections.listeners import Endpoint
 from coterie.server.dispatch import Row
@@ -185,7 +186,7 @@ class Broker:
                 "broker %d closed a connection from %s: %s (%d so far)",
                 self.node_id,
                 connection.address,
-                _printable(reason),
+                shown(reason),
                 self.closed[reason],
             )
 
@@ -259,8 +260,3 @@ class Broker:
         )
         head = encode(ResponseHeader(correlation_id=header.correlation_id), 0)
         return frame(head + encode(response, 0))
-
-
-def _printable(text: str) -> str:
-    """Text that came from outside, fit for one line of a log."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

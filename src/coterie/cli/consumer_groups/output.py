@@ -12,30 +12,12 @@ import sys
 from typing import IO, Final
 
 from coterie.cli.consumer_groups.java import Throwable
+from coterie.safe_text import visible
 
-__all__ = ["Output", "visible"]
-
-#: Marks of writing direction: they can make a line read as another one.
-_DIRECTION: Final = frozenset(
-    (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-)
+__all__ = ["Output"]
 
 #: So many characters are worth a write.
 _ENOUGH: Final = 65536
-
-
-def visible(text: str) -> str:
-    """The text with every character that acts instead of showing written as an escape."""
-    if text.isprintable():
-        return text
-    return "".join(each if _shows(each) else ascii(each)[1:-1] for each in text)
-
-
-def _shows(character: str) -> bool:
-    return character.isprintable() or (
-        # Private and unassigned characters are harmless, if perhaps not pretty.
-        character > "\x9f" and ord(character) not in _DIRECTION and character not in "\u2028\u2029"
-    )
 
 
 class Output:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from coterie.console.progress import StepProgress
-from coterie.console.terminal import note, shown
+from coterie.console.terminal import note
 from coterie.errors import CoterieError, InvalidArgument
+from coterie.safe_text import shown
 from coterie.spark.pipeline.compaction import compact
 from coterie.spark.pipeline.end_offsets import import_end_offsets
 from coterie.spark.pipeline.origin import ClusterOrigin, SegmentOrigin, known_cluster_id
