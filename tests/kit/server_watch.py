@@ -1,7 +1,8 @@
 """Watches every server of a test: its logs, its connections, and what is left when it has stopped.
 
-What this is: wrappers around Cluster, GroupService and the server's Connection, put there once per process by
-`install`. Of each running cluster it holds, after every test and before it stops:
+What this is: an Observer of servers (coterie.server.requests.observer), and wrappers around public methods:
+`start` and `stop` of Cluster, `data_received` of Connection. `install` puts both in place once per process.
+Of each running cluster it checks, after every test and before it stops:
     I1-I4 each coordinator's state is what its partition's bytes replay to, and what a reload by another
           broker or the next start finds is what was acknowledged before,
     I7    a request is answered once; a cluster that has stopped has no connection left that waits,
@@ -18,24 +19,25 @@ import functools
 import gc
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from coterie.coordinator import CoordinatorShard
 from coterie.server.broker import Broker
 from coterie.server.cluster import Cluster
-from coterie.server.connections.authentication import _State
-from coterie.server.connections.connection import Connection, Server
-from coterie.server.connections.listeners import Listener
-from coterie.server.groups.service import GroupService, HostedShard, replay_batch
-from coterie.server.requests.calls import Slot, Slots
+from coterie.server.connections.connection import Connection
+from coterie.server.groups.service import HostedShard, replay_batch
+from coterie.server.partitions.partition import Partition
+from coterie.server.requests.observer import Observer, ShardChange, observe
 from coterie.storage.files import OsFileSystem
 from tests.kit.broken_promises import BROKEN, BrokenPromises
 from tests.kit.coordinator_watch import COORDINATORS, CoordinatorWatch
 from tests.kit.shard_history import ShardHistory
 
-__all__ = ["SERVERS", "OrderedSlots", "ServerWatch", "install"]
+__all__ = ["SERVERS", "AnswerWatch", "ServerWatch", "install"]
 
 #: Turns of a loop in which transports tell that they are closed.
 _TURNS: Final = 5
@@ -47,58 +49,56 @@ _TURN_SECONDS: Final = 1.0
 _PATIENCE: Final = 60
 
 
-class OnceSlot(Slot):
-    """The place of one answer, which knows the request that it answers and takes one answer only."""
+class _Expected(NamedTuple):
+    """A request, the slot of its answer, and the bytes of its correlation id if it has one."""
 
-    __slots__ = ("_answer", "_broken", "asked")
-
-    def __init__(self, asked: bytes | None, broken: BrokenPromises) -> None:
-        #: The bytes of the request's correlation id; None where a request has none.
-        self.asked = asked
-        self._answer: bytes | None = None
-        self._broken = broken
-
-    @property
-    def data(self) -> bytes | None:
-        return self._answer
-
-    @data.setter
-    def data(self, answer: bytes | None) -> None:
-        if self._answer is not None:
-            self._broken.add(f"I7: request {self.asked!r} was answered twice")
-        self._answer = answer
+    slot: object
+    correlation_id: bytes | None
 
 
-class OrderedSlots(Slots):
-    """The slots of a connection, which look at what leaves."""
-
-    __slots__ = ("_broken", "_order", "asked")
+class AnswerWatch(Observer):
+    """The answers of all connections: each is given once, and leaves in the order of the requests."""
 
     def __init__(self, broken: BrokenPromises) -> None:
-        super().__init__()
         self._broken = broken
-        self._order: deque[OnceSlot] = deque()
-        #: The correlation id of the request that is being handled.
-        self.asked: bytes | None = None
+        self._waiting: WeakKeyDictionary[object, deque[_Expected]] = WeakKeyDictionary()
+        # By the identity of the slot, which `_waiting` keeps alive.
+        self._asked: dict[int, bytes | None] = {}
+        self._answers: dict[int, bytes] = {}
 
-    def open(self) -> Slot:
-        slot = OnceSlot(self.asked, self._broken)
-        self._waiting.append(slot)
-        self._order.append(slot)
-        return slot
+    def request(self, connection: object, slot: object, correlation_id: int | None) -> None:
+        asked = None if correlation_id is None else correlation_id.to_bytes(4, "big", signed=True)
+        waiting = self._waiting.get(connection)
+        if waiting is None:
+            waiting = self._waiting[connection] = deque()
+            weakref.finalize(connection, self._forget, waiting)
+        waiting.append(_Expected(slot, asked))
+        self._asked[id(slot)] = asked
 
-    def take_ready(self) -> bytes:
-        ready = super().take_ready()
+    def answer(self, slot: object, data: bytes) -> None:
+        if id(slot) not in self._asked:
+            self._broken.add("I7: a request was answered twice, or never received")
+        elif id(slot) in self._answers:
+            self._broken.add(f"I7: request {self._asked[id(slot)]!r} was answered twice")
+        self._answers[id(slot)] = data
+
+    def sent(self, connection: object, data: bytes) -> None:
+        waiting = self._waiting[connection]
         at = 0
-        while at < len(ready) or (self._order and self._order[0].data == b""):
-            slot = self._order.popleft()
-            if slot.data == b"":
+        while at < len(data) or (waiting and self._answers.get(id(waiting[0].slot)) == b""):
+            slot, asked = waiting.popleft()
+            del self._asked[id(slot)]
+            if self._answers.pop(id(slot), None) == b"":
                 continue  # a request that wants no answer
-            answered = ready[at + 4 : at + 8]
-            if slot.asked is not None and answered != slot.asked:
-                self._broken.add(f"I8: {slot.asked!r} is to be answered, and {answered!r} was")
-            at += 4 + int.from_bytes(ready[at : at + 4], "big")
-        return ready
+            answered = data[at + 4 : at + 8]
+            if asked is not None and answered != asked:
+                self._broken.add(f"I8: {asked!r} is to be answered, and {answered!r} was")
+            at += 4 + int.from_bytes(data[at : at + 4], "big")
+
+    def _forget(self, waiting: deque[_Expected]) -> None:
+        for slot, _ in waiting:
+            self._asked.pop(id(slot), None)
+            self._answers.pop(id(slot), None)
 
 
 class Work(threading.local):
@@ -131,25 +131,43 @@ class ServerWatch:
         #: The coordinators before, by their logs. With the log's file system, which stays alive by it, and so
         #: does its id.
         self._before: dict[tuple[int, str], tuple[Any, ShardHistory]] = {}
+        #: Shards that are loaded and not given up.
+        self._loaded: set[CoordinatorShard] = set()
         #: Threads that were left, each told once.
         self._left: set[threading.Thread] = set()
 
     # Coordinators
 
-    def loaded(self, hosted: HostedShard) -> None:
-        """Another coordinator has had this log before: what it has acknowledged has to be there."""
-        _, before = self._before.pop(_log(hosted), (None, None))
-        try:
-            self._coordinators.history(hosted.shard).look(before)
-        except AssertionError as error:
-            self._broken.add(f"{error}, after {hosted.partition.log.directory.name} was loaded")
+    def changed(self, change: ShardChange, shard: CoordinatorShard, partition: Partition) -> None:
+        """A server leads, loads or gives up a shard."""
+        match change:
+            case ShardChange.LED:
+                self._coordinators.host(shard)
+            case ShardChange.LOADED:
+                self._loaded.add(shard)
+                self._check_loaded(shard, partition)
+            case ShardChange.FAILED:
+                # Something could not be written; which of it was acknowledged, only the clients know.
+                self._coordinators.history(shard).abandoned = True
+            case ShardChange.RESIGNING:
+                self._remember(shard, partition)
+            case ShardChange.RESIGNED:
+                self._coordinators.forget(shard)
+                self._loaded.discard(shard)
 
-    def resigns(self, hosted: HostedShard) -> None:
-        history = self._coordinators.history(hosted.shard)
-        if hosted.loaded and not history.abandoned:
+    def _check_loaded(self, shard: CoordinatorShard, partition: Partition) -> None:
+        """Another coordinator has had this log before: what it has acknowledged has to be there."""
+        _, before = self._before.pop(_log(partition), (None, None))
+        try:
+            self._coordinators.history(shard).look(before)
+        except AssertionError as error:
+            self._broken.add(f"{error}, after {partition.log.directory.name} was loaded")
+
+    def _remember(self, shard: CoordinatorShard, partition: Partition) -> None:
+        history = self._coordinators.history(shard)
+        if shard in self._loaded and not history.abandoned:
             history.look()
-            fs = hosted.partition.committer.directory.fs
-            self._before[_log(hosted)] = (fs, history)
+            self._before[_log(partition)] = (partition.committer.directory.fs, history)
 
     async def check_log(self, hosted: HostedShard) -> None:
         """I4 with the bytes of the log, and I1 to I3 with what a restart would make of them."""
@@ -161,7 +179,7 @@ class ServerWatch:
         if history.abandoned or partition.committer.broken is not None or partition.log.is_deleted:
             return
         history.changed = False
-        reloaded = CoordinatorShard(partition.index, hosted.shard._config)
+        reloaded = CoordinatorShard(partition.index, hosted.shard.config)
         for batch in partition.log.batches():
             replay_batch(reloaded, batch)
         self._coordinators.forget(reloaded)
@@ -183,14 +201,13 @@ class ServerWatch:
     def _check_limits(self, broker: Broker) -> None:
         """I10: what one client can make a broker keep."""
         config = broker.config
-        if len(broker._connections) > config.max_connections + 1:  # the one that is being refused
-            self._broken.add(f"I10: {len(broker._connections)} connections")
-        for connection in broker._connections:
-            slots, held = len(connection._slots), len(connection._frames)
-            transport = connection._transport
-            unsent = 0 if transport is None else transport.get_write_buffer_size()
-            if slots > config.max_in_flight:
-                self._broken.add(f"I10: {slots} requests of one connection are under way")
+        if len(broker.connections) > config.max_connections + 1:  # the one that is being refused
+            self._broken.add(f"I10: {len(broker.connections)} connections")
+        for connection in broker.connections:
+            held, unsent = connection.incomplete_bytes, connection.unsent_bytes
+            if connection.under_way > config.max_in_flight:
+                count = connection.under_way
+                self._broken.add(f"I10: {count} requests of one connection are under way")
             if held > config.max_request_bytes:
                 self._broken.add(f"I10: {held} bytes of an incomplete frame are held")
             if unsent > config.max_write_buffer_bytes:
@@ -206,10 +223,10 @@ class ServerWatch:
         for _ in range(_TURNS):
             await asyncio.sleep(0)
         for broker in brokers:
-            if broker._connections:
-                count = len(broker._connections)
+            if broker.connections:
+                count = len(broker.connections)
                 self._broken.add(f"I7, I10: a stopped broker has {count} connections")
-            if any(each._server is not None for each in broker.endpoints.values()):
+            if any(each.is_open for each in broker.endpoints.values()):
                 self._broken.add("I10: a stopped broker listens")
         if not any(self._loop(each) is asyncio.get_running_loop() for each in self.running):
             for task in asyncio.all_tasks():
@@ -227,6 +244,7 @@ class ServerWatch:
             asyncio.run_coroutine_threadsafe(work, loop).result(_PATIENCE)
         self._before.clear()
         if not self.running:
+            self._loaded.clear()
             left = {each for each in threading.enumerate() if "coterie-commit" in each.name}
             if left - self._left:
                 self._broken.add(f"I10: {len(left)} threads are left of clusters that have stopped")
@@ -240,11 +258,11 @@ class ServerWatch:
 SERVERS = ServerWatch(COORDINATORS, BROKEN)
 
 
-def _log(hosted: HostedShard) -> tuple[int, str]:
+def _log(partition: Partition) -> tuple[int, str]:
     """Where a log is, on which file system; all of the operating system's are one."""
-    fs = hosted.partition.committer.directory.fs
+    fs = partition.committer.directory.fs
     which = 0 if isinstance(fs, OsFileSystem) else id(fs)
-    return which, str(hosted.partition.log.directory)
+    return which, str(partition.log.directory)
 
 
 def _is_ours(task: asyncio.Task[Any]) -> bool:
@@ -256,8 +274,15 @@ def _is_ours(task: asyncio.Task[Any]) -> bool:
 def install() -> None:
     """Watch all servers of this process, from now on."""
     _watch_clusters()
-    _watch_coordinators()
-    _watch_connections()
+    _watch_reads()
+    observe(_Watch(BROKEN))
+
+
+class _Watch(AnswerWatch):
+    """Passes what servers report to the watches of this kit."""
+
+    def shard(self, change: ShardChange, shard: CoordinatorShard, partition: Partition) -> None:
+        SERVERS.changed(change, shard, partition)
 
 
 def _watch_clusters() -> None:
@@ -287,57 +312,8 @@ async def _stop(cluster: Cluster, stop: Any) -> None:
     await SERVERS.check_stopped(brokers)
 
 
-def _watch_coordinators() -> None:
-    init, loaded = HostedShard.__init__, GroupService._loaded
-    resign, reload = GroupService.resign, GroupService._reload
-
-    @functools.wraps(init)
-    def watched_init(self: HostedShard, shard: CoordinatorShard, partition: Any) -> None:
-        init(self, shard, partition)
-        COORDINATORS.host(shard)
-
-    @functools.wraps(loaded)
-    def watched_loaded(self: GroupService, hosted: HostedShard) -> None:
-        SERVERS.loaded(hosted)
-        loaded(self, hosted)
-
-    @functools.wraps(resign)
-    def watched_resign(self: GroupService, index: int) -> None:
-        hosted = self._shards.get(index)
-        if hosted is not None:
-            SERVERS.resigns(hosted)
-        resign(self, index)
-        if hosted is not None:
-            COORDINATORS.forget(hosted.shard)
-
-    @functools.wraps(reload)
-    def watched_reload(self: GroupService, hosted: HostedShard) -> None:
-        # Something could not be written; what of it was acknowledged, only the clients know.
-        COORDINATORS.history(hosted.shard).abandoned = True
-        reload(self, hosted)
-
-    HostedShard.__init__ = watched_init  # type: ignore[method-assign]
-    GroupService._loaded = watched_loaded  # type: ignore[method-assign]
-    GroupService.resign = watched_resign  # type: ignore[method-assign]
-    GroupService._reload = watched_reload  # type: ignore[method-assign]
-
-
-def _watch_connections() -> None:
-    init, handle, received = Connection.__init__, Connection._handle, Connection.data_received
-
-    @functools.wraps(init)
-    def watched_init(self: Connection, server: Server, listener: Listener) -> None:
-        init(self, server, listener)
-        self._slots = OrderedSlots(BROKEN)
-
-    @functools.wraps(handle)
-    def watched_handle(self: Connection, frame: bytes) -> None:
-        gate = self._gate
-        bare = gate is not None and gate._state is _State.TOKENS and not gate._framed
-        slots = self._slots
-        if isinstance(slots, OrderedSlots):
-            slots.asked = None if bare else frame[4:8]
-        handle(self, frame)
+def _watch_reads() -> None:
+    received = Connection.data_received
 
     @functools.wraps(received)
     def watched_received(self: Connection, data: bytes) -> None:
@@ -346,6 +322,4 @@ def _watch_connections() -> None:
         SERVERS.check_turn(WORK.seconds() - began)
 
     gc.callbacks.append(WORK.collected)
-    Connection.__init__ = watched_init  # type: ignore[method-assign]
     Connection.data_received = watched_received  # type: ignore[method-assign]
-    Connection._handle = watched_handle  # type: ignore[method-assign]

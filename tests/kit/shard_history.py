@@ -184,7 +184,7 @@ class ShardHistory:
         self._assignments[group_id] = (value.generation, assigned)
 
     def _learn_patience(self, group_id: str, session_ms: int, rebalance_ms: int) -> None:
-        most = self.shard._config.new_member_join_timeout_ms + _SLACK_MS
+        most = self.shard.config.new_member_join_timeout_ms + _SLACK_MS
         most += session_ms + max(session_ms, rebalance_ms)
         if most <= self._patience.get(group_id, 0):
             return
@@ -399,7 +399,7 @@ class ShardHistory:
             if isinstance(group, ConsumerGroup):
                 check_consumer_group(group)
         if self.log is not None:
-            self.check_reloaded(load(self.log, self.shard._config))
+            self.check_reloaded(load(self.log, self.shard.config))
 
     def check_reloaded(self, reloaded: CoordinatorShard) -> None:
         """I4, and I1 to I3 after a restart."""

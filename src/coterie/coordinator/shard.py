@@ -84,7 +84,6 @@ class CoordinatorShard:
         "_administration",
         "_answers",
         "_clock",
-        "_config",
         "_expiration",
         "_expiration_deadline",
         "_fencing",
@@ -94,6 +93,7 @@ class CoordinatorShard:
         "_phases",
         "_serving",
         "_state",
+        "config",
         "fetch_offsets",
         "has_deadline_before",
         "partition",
@@ -107,7 +107,7 @@ class CoordinatorShard:
     ) -> None:
         """`overrides` has the settings of groups with settings of their own; it may change at any time."""
         self.partition = partition
-        self._config = config
+        self.config = config
         self._state = DurableState()
         self._phases = Phases(self._state, config)
         self._offsets = Offsets(self._state, self._phases, config)
@@ -279,7 +279,7 @@ class CoordinatorShard:
             yield Outcome(records)
 
     def _schedule_expiration(self, monotonic: float) -> None:
-        interval = self._config.offsets_retention_check_interval_ms / 1000
+        interval = self.config.offsets_retention_check_interval_ms / 1000
         self._phases.timers.schedule(self._expiration_deadline, monotonic + interval)
 
     # The log
@@ -335,7 +335,7 @@ class CoordinatorShard:
             rebalance = group.rebalance = group.membership()
             for member in rebalance.members.values():
                 self._phases.extend_session(group, member, monotonic)
-            if len(rebalance.members) > self._config.max_size:
+            if len(rebalance.members) > self.config.max_size:
                 self._phases.prepare(group, rebalance, step)
 
     def unload(self) -> tuple[tuple[Hashable, Response], ...]:

@@ -60,7 +60,7 @@ class Broker:
         self.requests: Counter[ApiKey] = Counter()
         self.closed: Counter[str] = Counter()
         self._access = AccessControl(services.security, services.metadata, services.broker_settings)
-        self._connections: set[Connection] = set()
+        self.connections: set[Connection] = set()
         #: Connections that have answers to send.
         self._to_flush: list[Connection] = []
         self._second = 0
@@ -113,12 +113,12 @@ class Broker:
         self._close_listeners()
         # One turn of the loop, so that what was answered a moment ago is written.
         await asyncio.sleep(0)
-        for connection in list(self._connections):
+        for connection in list(self.connections):
             connection.close("the broker stops")
         if any(each.listener.tls is not None for each in self.endpoints.values()):
             # In TLS both sides close the session; do not wait for a peer that does not.
             await asyncio.sleep(0)
-            for connection in list(self._connections):
+            for connection in list(self.connections):
                 connection.end()
 
     def kill(self) -> None:
@@ -126,7 +126,7 @@ class Broker:
         if not self.running:
             return
         self._close_listeners()
-        for connection in list(self._connections):
+        for connection in list(self.connections):
             connection.abort()
 
     def pause(self) -> None:
@@ -138,19 +138,19 @@ class Broker:
 
     def _set_paused(self, *, paused: bool) -> None:
         self.paused = paused
-        for connection in self._connections:
+        for connection in self.connections:
             connection.regulate()
 
     # -- connections ----------------------------------------------------------------------------------
 
     def admit(self, connection: Connection) -> str | None:
         """Take a new connection in, or say why not."""
-        self._connections.add(connection)
-        if len(self._connections) > self.config.max_connections:
+        self.connections.add(connection)
+        if len(self.connections) > self.config.max_connections:
             return "too many connections"
         if self._newcomers() > self.config.max_connection_creation_rate:
             return "too many new connections in a second"
-        same = sum(each.address == connection.address for each in self._connections)
+        same = sum(each.address == connection.address for each in self.connections)
         if same > self.config.max_connections_per_ip:
             return "too many connections from one address"
         if self.paused:
@@ -176,7 +176,7 @@ class Broker:
         return self._in_this_second
 
     def forget(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+        self.connections.discard(connection)
 
     def closing(self, connection: Connection, reason: str) -> None:
         self.closed[reason] += 1
@@ -193,7 +193,7 @@ class Broker:
     def _sweep(self) -> None:
         """End connections that are overdue. One timer for all: deadlines here are in seconds."""
         now = self.clock.monotonic()
-        for connection in list(self._connections):
+        for connection in list(self.connections):
             reason = connection.overdue(now)
             if reason is not None:
                 connection.close(reason)

@@ -35,6 +35,7 @@ from coterie.protocol.messages.membership import (
 )
 from coterie.server.clock import SystemClock
 from coterie.server.partitions.housekeeping import keep_house
+from coterie.server.requests.calls import Slot
 from coterie.server.settings.config import ServerConfig
 from coterie.testing import AsyncEmbeddedCluster
 from coterie.testing.scenes import Member
@@ -46,7 +47,7 @@ from tests.kit.invariant_watch import check_memory
 from tests.kit.invariants import CommitLedger
 from tests.kit.log_watch import LogWatch, tracebacks
 from tests.kit.secret_watch import MARKER, leaks
-from tests.kit.server_watch import WORK, OrderedSlots, ServerWatch
+from tests.kit.server_watch import WORK, AnswerWatch, ServerWatch
 from tests.kit.shard_history import ShardHistory
 from tests.unit.coordinator.driver import Driver
 
@@ -213,27 +214,37 @@ def frame(correlation_id: bytes) -> bytes:
     return len(correlation_id).to_bytes(4, "big") + correlation_id
 
 
+class FakeConnection:
+    """Something that sends answers."""
+
+
+def ask(watch: AnswerWatch, connection: FakeConnection, correlation_id: bytes) -> Slot:
+    slot = Slot()
+    watch.request(connection, slot, int.from_bytes(correlation_id, "big"))
+    return slot
+
+
 def test_i7_a_request_that_the_server_answers_twice(broken: BrokenPromises) -> None:
-    slots = OrderedSlots(broken)
-    slots.asked = b"0001"
-    slot = slots.open()
-    slot.data = slot.data = frame(b"0001")
+    watch, connection = AnswerWatch(broken), FakeConnection()
+    slot = ask(watch, connection, b"0001")
+    watch.answer(slot, frame(b"0001"))
+    assert broken.take() == []
+    watch.answer(slot, frame(b"0001"))
     assert broken.take() == ["I7: request b'0001' was answered twice"]
+    watch.sent(connection, frame(b"0001"))
+    watch.answer(slot, frame(b"0001"))
+    assert broken.take() == ["I7: a request was answered twice, or never received"]
 
 
 def test_i8_answers_in_another_order(broken: BrokenPromises) -> None:
-    slots = OrderedSlots(broken)
-    places = []
-    for slots.asked in (b"0001", b"0002", b"0003", b"0004"):
-        places.append(slots.open())
-    places[1].data = frame(b"0002")
-    assert slots.take_ready() == b""
-    places[0].data = b""  # Produce with acks 0
-    places[2].data = frame(b"0003")
-    assert slots.take_ready() == frame(b"0002") + frame(b"0003")
+    watch, connection = AnswerWatch(broken), FakeConnection()
+    places = [ask(watch, connection, each) for each in (b"0001", b"0002", b"0003", b"0004")]
+    for place, answer in ((1, frame(b"0002")), (0, b""), (2, frame(b"0003"))):
+        watch.answer(places[place], answer)  # the empty one is for Produce with acks 0
+    watch.sent(connection, frame(b"0002") + frame(b"0003"))
     assert broken.take() == []
-    places[3].data = frame(b"0005")
-    slots.take_ready()
+    watch.answer(places[3], frame(b"0005"))
+    watch.sent(connection, frame(b"0005"))
     assert broken.take() == ["I8: b'0004' is to be answered, and b'0005' was"]
 
 
@@ -293,7 +304,7 @@ def test_i10_more_than_a_connection_may_keep(broken: BrokenPromises) -> None:
             await member.ask(ListGroupsRequest(), ListGroupsResponse)
             await watch.check_running(cluster.cluster)
             assert broken.take() == []
-            (connection,) = broker._connections
+            (connection,) = broker.connections
             for _ in range(broker.config.max_in_flight + 1):
                 connection._slots.open()
             await watch.check_running(cluster.cluster)

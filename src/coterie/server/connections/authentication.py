@@ -53,8 +53,8 @@ class Authenticating(Protocol):
 
     address: str
 
-    def send(self, data: bytes, /) -> None:
-        """Send an answer."""
+    def send(self, data: bytes, correlation_id: int | None, /) -> None:
+        """Send an answer; a bare token has no correlation id."""
 
     def hold(self) -> None:
         """Read nothing until `release`."""
@@ -204,7 +204,7 @@ class SaslGate:
                 return
             lifetime = self._welcome(principal, machine.token_expiry_ms)
         if header is None:
-            self._connection.send(frame(answer))
+            self._connection.send(frame(answer), None)
         else:
             self._answer(
                 SaslAuthenticateResponse(
@@ -258,4 +258,4 @@ class SaslGate:
 
     def _answer(self, response: Response, header: RequestHeader) -> None:
         version, number = header.request_api_version, header.correlation_id
-        self._connection.send(encode_response(response, version, correlation_id=number))
+        self._connection.send(encode_response(response, version, correlation_id=number), number)

@@ -23,7 +23,8 @@ from coterie.server.clock import Clock
 from coterie.server.connections.authentication import SaslGate
 from coterie.server.connections.listeners import Listener
 from coterie.server.quotas.throttling import Meter, Throttling
-from coterie.server.requests.calls import Call, Slots
+from coterie.server.requests import observer
+from coterie.server.requests.calls import Call, Slot, Slots
 from coterie.server.requests.tasks import BackgroundTasks
 from coterie.server.security.cluster_security import ClusterSecurity
 from coterie.server.settings.config import ServerConfig
@@ -213,7 +214,7 @@ class Connection(asyncio.Protocol):
         except (ProtocolError, UnsupportedVersion) as error:
             self.close(str(error))
             return
-        call = Call(self, api, header, request, self._slots.open())
+        call = Call(self, api, header, request, self._open_slot(header.correlation_id))
         if server.throttling.quotas.limit_clients:
             call.meter = Meter(server.throttling, call, len(frame))
         server.serve(call)
@@ -224,8 +225,13 @@ class Connection(asyncio.Protocol):
         if api is not ApiKey.API_VERSIONS:
             self.close(f"{api.api_name} v{header.request_api_version} is not served")
             return
-        self._slots.open().data = self.server.unsupported_api_versions(header)
-        self.answered()
+        self.send(self.server.unsupported_api_versions(header), header.correlation_id)
+
+    def _open_slot(self, correlation_id: int | None) -> Slot:
+        slot = self._slots.open()
+        if observer.current is not None:
+            observer.current.request(self, slot, correlation_id)
+        return slot
 
     # -- authentication -------------------------------------------------------------------------------
 
@@ -254,9 +260,9 @@ class Connection(asyncio.Protocol):
         self.hold()
         asyncio.get_running_loop().call_later(time_ms / 1000, self.release)
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes, correlation_id: int | None) -> None:
         """An answer that no call makes."""
-        self._slots.open().data = data
+        self._open_slot(correlation_id).fill(data)
         self.answered()
 
     # -- answers --------------------------------------------------------------------------------------
@@ -275,9 +281,9 @@ class Connection(asyncio.Protocol):
             return
         ready = self._slots.take_ready()
         if ready:
-            transport.write(ready)
+            self._write(transport, ready)
             # asyncio says when it has to keep some of it; while it need not, there is nothing to measure.
-            if not self._writable and self._owes_too_much(transport):
+            if not self._writable and self.unsent_bytes > self.server.config.max_write_buffer_bytes:
                 self.server.closing(self, "the client does not read its answers")
                 self.abort()
                 return
@@ -286,8 +292,25 @@ class Connection(asyncio.Protocol):
         elif not self._reading:
             self._regulate()
 
-    def _owes_too_much(self, transport: asyncio.Transport) -> bool:
-        return transport.get_write_buffer_size() > self.server.config.max_write_buffer_bytes
+    def _write(self, transport: asyncio.Transport, data: bytes) -> None:
+        if observer.current is not None:
+            observer.current.sent(self, data)
+        transport.write(data)
+
+    @property
+    def under_way(self) -> int:
+        """How many requests have not been answered."""
+        return len(self._slots)
+
+    @property
+    def incomplete_bytes(self) -> int:
+        """The size of the part of a frame that has arrived."""
+        return len(self._frames)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """The size of the answers that the client has not read."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     # -- flow and end ---------------------------------------------------------------------------------
 
@@ -344,7 +367,7 @@ class Connection(asyncio.Protocol):
         self.server.closing(self, reason)
         ready = self._slots.take_ready()
         if ready:
-            transport.write(ready)
+            self._write(transport, ready)
         self._transport = None
         self._closing = transport
         self.last_heard = self.server.clock.monotonic()

@@ -106,6 +106,10 @@ class Endpoint:
         family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
         return socket.create_server(address[:2], family=family)
 
+    @property
+    def is_open(self) -> bool:
+        return self._server is not None
+
     def close(self) -> None:
         server, self._server = self._server, None
         if server is not None:

@@ -37,7 +37,9 @@ from coterie.server.partitions.committer import CommitRound, StorageLate
 from coterie.server.partitions.partition import Partition
 from coterie.server.partitions.rounds import when_all_end
 from coterie.server.partitions.table import PartitionTable
+from coterie.server.requests import observer
 from coterie.server.requests.calls import Call
+from coterie.server.requests.observer import ShardChange
 from coterie.server.settings.brokers import BrokerSettings
 from coterie.server.settings.cluster import ClusterSettings
 from coterie.server.settings.groups import group_config, group_configs
@@ -109,6 +111,7 @@ class GroupService:
         shard = CoordinatorShard(partition.index, self._config, self._configs)
         hosted = HostedShard(shard, partition)
         self._shards[partition.index] = hosted
+        _report(ShardChange.LED, hosted)
         if partition.is_empty:
             self._loaded(hosted)
             return
@@ -124,8 +127,10 @@ class GroupService:
         hosted = self._shards.pop(index, None)
         if hosted is None:
             return
+        _report(ShardChange.RESIGNING, hosted)
         for token, response in hosted.shard.unload():
             cast("Call", token).answer(response)
+        _report(ShardChange.RESIGNED, hosted)
 
     def resign_all(self) -> None:
         for index in list(self._shards):
@@ -159,6 +164,7 @@ class GroupService:
                 self._loaded(hosted)
 
     def _loaded(self, hosted: HostedShard) -> None:
+        _report(ShardChange.LOADED, hosted)
         clock = self._clock
         hosted.shard.load_finished(clock.monotonic(), clock.now_ms())
         hosted.loaded = True
@@ -166,6 +172,7 @@ class GroupService:
 
     def _reload(self, hosted: HostedShard) -> None:
         """An append failed: what the shard believes is no longer what the log says."""
+        _report(ShardChange.FAILED, hosted)
         if self._shards.get(hosted.partition.index) is hosted:
             self.resign(hosted.partition.index)
             self.lead(hosted.partition)
@@ -347,6 +354,11 @@ class GroupService:
                 for outcome in hosted.shard.tick(clock.monotonic(), now, topics):
                     self.settle(hosted, outcome)
                 self._schedule(hosted.shard)
+
+
+def _report(change: ShardChange, hosted: HostedShard) -> None:
+    if observer.current is not None:
+        observer.current.shard(change, hosted.shard, hosted.partition)
 
 
 def _of_producer(outcome: Outcome) -> RecordBatch:

@@ -18,6 +18,7 @@ from coterie.protocol.messages.headers import RequestHeader
 from coterie.protocol.schema import Request, Response
 from coterie.security.acls import Operation, ResourceType
 from coterie.server.partitions.committer import CommitRound
+from coterie.server.requests import observer
 from coterie.server.requests.refusals import refusal
 from coterie.storage.errors import StorageError
 
@@ -31,6 +32,11 @@ class Slot:
 
     def __init__(self) -> None:
         self.data: bytes | None = None
+
+    def fill(self, data: bytes) -> None:
+        if observer.current is not None:
+            observer.current.answer(self, data)
+        self.data = data
 
 
 class Slots:
@@ -212,7 +218,7 @@ class Call:
 
     def answer_encoded(self, data: bytes) -> None:
         """Answer a request that changes nothing with a frame."""
-        self.slot.data = data
+        self.slot.fill(data)
         self.connection.answered()
 
     def answer_when_durable(
