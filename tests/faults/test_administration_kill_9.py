@@ -1,4 +1,4 @@
-"""kill -9 after settings, quotas, replicas and tokens were changed: what was acknowledged is there (F55)."""
+"""kill -9 after administration of every durable kind: what was acknowledged is there (F55)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ from coterie.protocol.messages.configs import (
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+)
+from coterie.protocol.messages.controller import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 )
 from coterie.protocol.messages.delegation_tokens import (
     CreateDelegationTokenRequest,
@@ -49,6 +54,7 @@ from coterie.protocol.messages.replicas import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from coterie.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
 from coterie.protocol.messages.topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -116,6 +122,21 @@ def test_quotas_survive_kill_9(tmp_path: Path) -> None:
         assert {
             (each.entity, tuple((v.key, v.value) for v in each.values)) for each in found or ()
         } == {(entity, (("producer_byte_rate", 7.5e6),)) for entity in entities}
+
+
+def test_features_survive_kill_9(tmp_path: Path) -> None:
+    asked = ApiVersionsRequest("test", "1")
+    with server(tmp_path) as client:
+        for level, kind in ((1, 2), (2, 1), (1, 2)):
+            change = FeatureUpdateKey("transaction.version", level, upgrade_type=kind)
+            request = UpdateFeaturesRequest(feature_updates=(change,))
+            assert not client.ask(request, UpdateFeaturesResponse).error_code
+        before = client.ask(asked, ApiVersionsResponse)
+    with server(tmp_path) as client:
+        after = client.ask(asked, ApiVersionsResponse)
+    assert after == before
+    levels = {each.name: each.max_version_level for each in after.finalized_features}
+    assert levels["transaction.version"] == 1
 
 
 def test_reassignments_survive_kill_9(tmp_path: Path) -> None:
