@@ -61,7 +61,7 @@ class PlainServer:
             acts_for, user, password = tokens
         except ValueError:
             raise SaslFailed(f"PLAIN: the token has {len(tokens)} parts, not 3", _WRONG) from None
-        # To act for somebody else is not a thing here (CVE-2017-12610).
+        # A user cannot act for another one (CVE-2017-12610).
         if not user or not password or acts_for not in ("", user):
             raise SaslFailed(
                 "PLAIN: a part is empty, or the client asks to act for another", _WRONG

@@ -1,6 +1,6 @@
 """SASL as step machines: a token in, a token out, until it is done or has failed.
 
-A machine is one side of one exchange. It does no I/O and knows no clock; whoever drives it carries the
+A machine is one side of one exchange. It has no I/O and no clock; its caller carries the
 tokens. A step may take a while (SCRAM hashes a password thousands of times), so the driver runs steps that
 `is_slow` in a thread.
 """
@@ -15,7 +15,7 @@ __all__ = ["SaslClient", "SaslFailed", "SaslServer"]
 
 
 class SaslFailed(CoterieError):
-    """The exchange has failed. On the server, `public` is all that a client may be told of it."""
+    """The exchange has failed. On the server, `public` is all that the client is sent of the reason."""
 
     def __init__(self, reason: str, public: str | None = None) -> None:
         super().__init__(reason)
