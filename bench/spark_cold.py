@@ -2,7 +2,8 @@
 
 Both read the same segment files on `local[2]`. The archive of classes is made before the first round, as the
 first run of a user makes it for all later ones. `python -m bench.spark_cold` shows where the time goes, also
-of a cold `coterie pipeline run` on the fleet of the demo.
+of a cold `coterie pipeline run` on the fleet of the demo, and how long that takes with plain Spark
+(COTERIE_PLAIN_SPARK=1) and without each part of coterie.spark.quickstart.
 """
 
 from __future__ import annotations
@@ -54,6 +55,20 @@ from pyspark.sql import SparkSession
 told(SparkSession.builder.master("local[2]").getOrCreate())
 """
 
+_OFF: Final = """
+import os
+from coterie.spark.pipeline import settings
+from coterie.spark.quickstart import session
+"""
+_CHANGED: Final = """
+prepare = session.prepare
+def changed(**named):
+    found = prepare(**named)
+    {change}
+    return found
+session.prepare = changed
+"""
+
 #: A whole run, with the time of each step that a person would see on a terminal.
 _RUN: Final = """
 import json, sys, time
@@ -77,6 +92,19 @@ except SystemExit as end:
 steps["all else"] = time.time() - begin - sum(steps.values())
 print(json.dumps({"steps": steps}))
 """
+
+#: The parts of the quick start, and what turns each of them off before a run.
+_WITHOUT: Final = {
+    "any of it": "os.environ['COTERIE_PLAIN_SPARK'] = '1'",
+    "the class archive": _CHANGED.format(change="found.java_options = []"),
+    "the home of links": _CHANGED.format(change="found.environment = {}"),
+    "the first compiler alone": "session._ONE_COMPILER_ROWS = -1",
+    "leaving out lines of columns": "session._QUICK.clear()",
+    "remembered classes": "session.remember_classes = lambda spark: None",
+    "plans for few rows": "settings._FEW_ROWS = -1",
+    "tuned workers": "os.environ['COTERIE_PLAIN_SPARK'] = '1'\n"
+    "settings.is_plain = session.is_plain = lambda: False",
+}
 
 
 def measurements(*, records: int = 10_000) -> Iterator[Measurement]:
@@ -131,9 +159,14 @@ def _show_run(groups: int = 60, hours: int = 12) -> None:
     with tempfile.TemporaryDirectory(prefix="coterie-bench-") as home:
         simulate(Path(home) / "fleet", groups=groups, hours=hours, seed=7)
         steps = _run(_RUN, f"{home}/fleet", f"{home}/out")["steps"]
-    print(f"\ncoterie pipeline run, {groups} groups, {hours} hours: {sum(steps.values()):.1f} s")
-    for step, seconds in steps.items():
-        print(f"  {step:<28} {seconds:6.2f} s")
+        ours = sum(steps.values())
+        print(f"\ncoterie pipeline run, {groups} groups, {hours} hours: {ours:.1f} s")
+        for step, seconds in steps.items():
+            print(f"  {step:<28} {seconds:6.2f} s")
+        for number, (part, code) in enumerate(_WITHOUT.items()):
+            steps = _run(_OFF + code + _RUN, f"{home}/fleet", f"{home}/out-{number}")["steps"]
+            total = sum(steps.values())
+            print(f"  without {part:<28} {total:6.2f} s   ({total / ours - 1:+.0%})")
 
 
 def _show_starts() -> None:

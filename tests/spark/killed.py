@@ -47,8 +47,6 @@ class Killed(NamedTuple):
     tables: set[str]
     #: Tables of which there are data files, whether they are tables yet or not.
     written: set[str]
-    #: The file with the command by which its JVM was started, and its inode.
-    commands: dict[str, int]
 
 
 def run_killed(
@@ -70,7 +68,6 @@ def run_killed(
         done.stderr,
         set(TableStore(out).tables),
         {path.relative_to(out).parts[0] for path in out.rglob("*.parquet")},
-        {path.name: path.stat().st_ino for path in cache.rglob("*.command")},
     )
 
 

@@ -1,4 +1,4 @@
-"""Starts Spark quickly and ends it in order: class archives, a cached command of the JVM, worker settings.
+"""Starts Spark quickly and ends it in order: a class archive, a JVM started in parallel, tuned workers.
 
 The entry is `coterie.spark.quickstart.session`. With COTERIE_PLAIN_SPARK=1 nothing here changes how Spark
 starts or works: `SparkSession.builder` makes the session.

@@ -22,14 +22,13 @@ from typing import Final
 
 from coterie.console.directories import cache_directory
 
-__all__ = ["QuickStart", "home_of_links", "prepare", "stamp"]
+__all__ = ["QuickStart", "home_of_links", "prepare", "spark_home", "stamp"]
 
 #: A dump that failed this often is not tried again: the class path may be one that cannot be archived.
 _TRIES: Final = 3
 #: Archives of Spark are above 50 MB; a much smaller file is an incomplete dump.
 _LEAST_BYTES: Final = 1_000_000
 _KEEP_SECONDS: Final = 30 * 86_400
-_LAUNCHER: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: What else goes into a JVM's class path, by Spark's own scripts.
 _CLASS_PATH_SETTINGS: Final = (
     "HADOOP_CONF_DIR",
@@ -49,8 +48,6 @@ class QuickStart:
     archive: Path | None = None
     #: Where the JVM will dump its classes at its end, if it was asked to.
     dump: Path | None = None
-    #: Where Spark is, if it was found.
-    home: Path | None = None
 
     def started(self, pid: int | None) -> None:
         """Record the process that writes the archive: the archive is complete when that process has ended."""
@@ -72,7 +69,7 @@ def prepare(*, local: bool, cache: Path | None = None) -> QuickStart:
 
 
 def _prepare(quick: QuickStart, cache: Path, *, local: bool) -> None:
-    java, spark = _java(), _spark_home()
+    java, spark = _java(), spark_home()
     if java is None or spark is None:
         return
     cache.mkdir(parents=True, exist_ok=True)
@@ -80,9 +77,6 @@ def _prepare(quick: QuickStart, cache: Path, *, local: bool) -> None:
     if local and "SPARK_HOME" not in os.environ:
         home = home_of_links(spark, cache)
         quick.environment["SPARK_HOME"] = str(home)
-    # For the short-lived JVM that only builds the command line.
-    quick.environment["SPARK_LAUNCHER_OPTS"] = os.environ.get("SPARK_LAUNCHER_OPTS", _LAUNCHER)
-    quick.home = home
     archive = cache / f"spark-{_key(java, home)}.jsa"
     if any(character in str(archive) for character in " '\"\\"):
         return  # these would not survive Spark's own quoting
@@ -105,7 +99,8 @@ def _java() -> Path | None:
     return Path(found).resolve() if found and Path(found).exists() else None
 
 
-def _spark_home() -> Path | None:
+def spark_home() -> Path | None:
+    """Where Spark is; None if it cannot be found."""
     given = os.environ.get("SPARK_HOME")
     if given:
         return Path(given)

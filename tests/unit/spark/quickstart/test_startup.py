@@ -30,7 +30,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JAVA_HOME", str(home))
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    monkeypatch.setattr("coterie.spark.quickstart.startup._spark_home", lambda: spark)
+    monkeypatch.setattr("coterie.spark.quickstart.startup.spark_home", lambda: spark)
     return home
 
 
