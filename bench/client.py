@@ -29,6 +29,7 @@ from bench import servers
 from bench.harness import Measurement, Round, must_equal
 from bench.servers import Unavailable
 from coterie.client import AdminClient, TopicPartition
+from coterie.console.directories import cache_directory
 from tests.kit import kafka_jars, processes
 from tests.kit.kafka import KafkaCluster
 
@@ -127,8 +128,7 @@ def _java() -> list[str]:
     if compiler is None:
         raise Unavailable("no javac on the PATH")
     jars = kafka_jars.resolve(servers.KAFKA_VERSION)
-    base = os.environ.get("XDG_CACHE_HOME")
-    home = (Path(base) if base else Path.home() / ".cache") / "coterie" / "bench" / "java_admin"
+    home = cache_directory() / "bench" / "java_admin"
     source = Path(__file__).with_name("java_admin") / "AdminContestant.java"
     built = subprocess.run(
         [compiler, "-cp", jars.classpath, "-d", str(home), str(source)],

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
 
 from bench.servers import Unavailable
+from coterie.console.directories import cache_directory
 
 __all__ = ["connector_jars"]
 
@@ -21,8 +21,7 @@ _SECONDS: Final = 300.0
 
 def connector_jars() -> list[Path]:
     """The connector and what it needs beside Spark; Unavailable, with the reason, if it cannot be had."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    cache = (Path(base) if base else Path.home() / ".cache") / "coterie" / "bench"
+    cache = cache_directory() / "bench"
     reasons = []
     for version, provider in _VERSIONS:
         directory = cache / f"spark-connector-{version}-{provider}"

@@ -9,7 +9,6 @@ temporary directory, so that all write to the same disk; TMPDIR says where that 
 from __future__ import annotations
 
 import base64
-import os
 import shutil
 import socket
 import subprocess
@@ -21,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
+from coterie.console.directories import cache_directory
 from coterie.protocol.api import ApiKey
 from coterie.protocol.frames import decode_response, encode_request
 from coterie.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
@@ -218,8 +218,7 @@ def build_go(name: str) -> Path:
     go = shutil.which("go")
     if go is None:
         raise Unavailable("no go on the PATH")
-    base = os.environ.get("XDG_CACHE_HOME")
-    cache = (Path(base) if base else Path.home() / ".cache") / "coterie" / "bench"
+    cache = cache_directory() / "bench"
     program = cache / name
     try:
         cache.mkdir(parents=True, exist_ok=True)

@@ -25,6 +25,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from coterie.console import directories
+
 __all__ = [
     "REASON",
     "Program",
@@ -137,11 +139,8 @@ def on_path(name: str) -> str:
 
 def cache_directory(name: str, *sources: Path) -> Path:
     """A directory for each state of the sources, so that a change never meets an old build."""
-    if named := os.environ.get("COTERIE_CLIENTS_CACHE"):
-        root = Path(named)
-    else:
-        base = os.environ.get("XDG_CACHE_HOME")
-        root = (Path(base) if base else Path.home() / ".cache") / "coterie" / "clients"
+    named = os.environ.get("COTERIE_CLIENTS_CACHE")
+    root = Path(named) if named else directories.cache_directory() / "clients"
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()
     return root / f"{name}-{digest[:12]}"
 
