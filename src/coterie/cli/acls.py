@@ -56,7 +56,9 @@ def _what(command: F) -> F:
         click.option(
             "--operation", "operations", multiple=True, help="Read, Describe, Delete, All..."
         ),
-        click.option("--principal", "principals", multiple=True, help="Such as User:alice."),
+        click.option(
+            "--principal", "principals", multiple=True, help="A principal, such as User:alice."
+        ),
         click.option("--prefix", is_flag=True, help="The names are prefixes."),
         click.option("--name", "names", multiple=True, help="The resource's name, or '*'."),
         click.option("--resource", type=click.Choice(_RESOURCES), help="The kind of resource."),
@@ -70,7 +72,7 @@ def _what(command: F) -> F:
 @_what
 @listed(ACLS)
 def list_acls(*, form: Format, **what: Any) -> int:
-    """Access control entries; all, or those that the options name."""
+    """List access control entries: all, or those that match the options."""
     filters = _filters(**what)
 
     async def ask(admin: Any) -> list[AclBinding]:
@@ -89,7 +91,7 @@ def list_acls(*, form: Format, **what: Any) -> int:
 @click.option("--deny", is_flag=True, help="Deny instead of allow; a denial wins.")
 @listed(ACLS)
 def add(*, deny: bool, form: Format, **what: Any) -> int:
-    """Add entries, one for each principal, name and operation."""
+    """Add access control entries, one for each principal, name and operation."""
     from coterie.security.acls import AclBinding, PatternType, Permission  # noqa: PLC0415 - late
 
     acls = []
@@ -123,10 +125,10 @@ def add(*, deny: bool, form: Format, **what: Any) -> int:
 @command.command("remove")
 @connected
 @_what
-@click.option("--execute", is_flag=True, help="Remove them; without it they are only shown.")
+@click.option("--execute", is_flag=True, help="Remove the entries. Without it they are only shown.")
 @listed(ACLS)
 def remove(*, execute: bool, form: Format, **what: Any) -> int:
-    """Show the entries that the options name, and with --execute remove them."""
+    """Show the access control entries that match the options; with --execute remove them."""
     filters = _filters(**what)
     if not any(value for value in what.values()):
         raise click.UsageError("that would remove every entry; name a resource or a principal")

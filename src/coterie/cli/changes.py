@@ -60,15 +60,15 @@ class Change:
         if self.plan_out is not None:
             plan.save(self.plan_out)
             path = shown(shlex.quote(str(self.plan_out)))
-            note(f"The plan is in {path}; --plan {path} --execute makes it so.")
+            note(f"The plan is in {path}; apply it with --plan {path} --execute.")
         if not plan.groups:
-            note("There is nothing to change.")
+            note("Nothing to change.")
             if self._silent:
                 listings.RESULTS.write([], self.form)
             return code
         if not self._wanted(plan):
             if self.plan_out is None:
-                note("Nothing has been changed. Add --execute to do it.")
+                note("Nothing was changed. Add --execute to apply the plan.")
             return code
         return self._execute(plan) or code
 
@@ -132,7 +132,7 @@ class Change:
                     return await execution.run(bar.advance), execution.saved
                 except BaseException:
                     if execution.saved:
-                        note(f"Cut short. What was there before is in {undo}.")
+                        note(f"Interrupted. The undo file is {undo}.")
                     raise
 
         outcomes, saved = Target.current().run(work)
@@ -148,7 +148,7 @@ def _tell_how_to_undo(undo: str) -> None:
     """The command is for the cluster that was changed, whatever context is the current one by then."""
     where, secrets = Target.current().spelled()
     command = shlex.join(["coterie", "groups", "import", undo, "--execute", *where])
-    note(f"What was there before is in {shown(undo)}; to put it back:")
+    note(f"The undo file is {shown(undo)}; to restore the offsets:")
     note(f"  {shown(command)}")
     for name in secrets:
         variable = f"COTERIE_{name.upper().replace('.', '_')}"
@@ -192,16 +192,14 @@ def changing(action: Action) -> Callable[[F], F]:
                 "-e",
                 is_flag=True,
                 is_eager=True,
-                help="Make the change. Without it the plan is shown, and a terminal is asked.",
+                help="Make the change. Without it the plan is shown, and on a terminal you are asked.",
             ),
-            click.option("--plan-out", type=_PATH, help="Save the plan to this file."),
+            click.option("--plan-out", type=_PATH, help="Write the plan to this file."),
+            click.option("--plan", "plan_in", type=_PATH, help="Use the plan in this file."),
             click.option(
-                "--plan", "plan_in", type=_PATH, help="Take the plan from this file; make none."
+                "--undo-file", type=_PATH, help="Write an undo file here. The file must not exist."
             ),
-            click.option(
-                "--undo-file", type=_PATH, help="Save what is taken away here (a new file)."
-            ),
-            click.option("--no-undo", is_flag=True, help="Save nothing."),
+            click.option("--no-undo", is_flag=True, help="Do not write an undo file."),
         )
         result: Any = listed(_listing_of(action))(with_change)
         for option in reversed(options):

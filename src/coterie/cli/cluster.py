@@ -57,7 +57,7 @@ BROKERS: Final[Listing[BrokerRow]] = Listing(
 @connected
 @listed(BROKERS)
 def command(form: Format) -> int:
-    """The brokers of the cluster, with the groups that each of them coordinates."""
+    """List brokers, with the number of groups that each of them coordinates."""
     missing = Missing()
 
     async def ask(admin: AdminClient) -> list[BrokerRow]:

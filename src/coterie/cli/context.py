@@ -83,7 +83,7 @@ def command() -> None:
 @command.command("list")
 @listed(CONTEXTS)
 def list_contexts(form: Format) -> None:
-    """The contexts there are."""
+    """List contexts."""
     contexts = Contexts()
     rows = []
     for name, settings in contexts.items.items():
@@ -97,7 +97,7 @@ def list_contexts(form: Format) -> None:
 @_context
 @listed(SETTINGS)
 def show(name: str, form: Format) -> None:
-    """The settings of a context. Secrets are not shown."""
+    """Show the settings of a context, without secrets."""
     rows = [SettingRow(key, told(key, value)) for key, value in Contexts().get(name).items()]
     SETTINGS.write(rows, form)
 
@@ -105,19 +105,19 @@ def show(name: str, form: Format) -> None:
 @command.command("use")
 @_context
 def use(name: str) -> None:
-    """Use this context from now on, unless told otherwise."""
+    """Make a context the current one."""
     contexts = Contexts()
     contexts.use(name)
-    note(f"{name} is the current context now, in {contexts.path}")
+    note(f"{name} is now the current context, in {contexts.path}")
 
 
 @command.command("set")
 @_context
 @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
 def put(name: str, settings: tuple[str, ...]) -> None:
-    """Make a context, or set some of its settings, in Java's or librdkafka's spelling.
+    """Create a context, or change some of its settings, in Java's or librdkafka's spelling.
 
-    A secret is a place: env:NAME, file:PATH or keyring:SERVICE/USER. For example:
+    A secret is given as the place where it is kept: env:NAME, file:PATH or keyring:SERVICE/USER. For example:
 
         coterie context set prod bootstrap.servers=kafka:9093 sasl.password=env:PROD_PASSWORD
     """
@@ -137,7 +137,7 @@ def put(name: str, settings: tuple[str, ...]) -> None:
 @_context
 @click.argument("setting", default="sasl.password")
 def secret(name: str, setting: str) -> None:
-    """Ask for a secret, put it into the system's keyring, and let the context read it from there."""
+    """Prompt for a secret, store it in the system's keyring, and set the context to read it there."""
     if not is_secret(setting):
         raise click.UsageError(f"{setting} is not a secret; use `coterie context set`")
     contexts = Contexts()
@@ -153,7 +153,7 @@ def secret(name: str, setting: str) -> None:
 @command.command("delete")
 @_context
 def delete(name: str) -> None:
-    """Remove a context from the file."""
+    """Delete a context."""
     contexts = Contexts()
     contexts.remove(name)
     note(f"{name} is no longer in {contexts.path}")

@@ -43,9 +43,9 @@ _CAUSES: Final = (
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the pipeline leaves its tables and reports; else the user's state directory.",
+    help="Directory for the pipeline's tables and reports (default: in the user's state directory).",
 )
-@click.option("--spark/--no-spark", default=True, help="Whether to show the pipeline on Spark.")
+@click.option("--spark/--no-spark", default=True, help="Show the pipeline, or leave it out.")
 def command(out: Path | None, *, spark: bool) -> None:
     """Start a cluster with groups in every state, and show both commands and the pipeline on it."""
     from coterie.testing import EmbeddedCluster  # noqa: PLC0415 - a server is not for every command

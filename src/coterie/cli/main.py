@@ -87,7 +87,7 @@ class _Commands(LateGroup):
 @click.version_option(coterie.__version__, prog_name="coterie")
 @connected
 def cli() -> None:
-    """Consumer groups for Kafka: what are they doing, what were they doing, what may I delete?"""
+    """Consumer groups for Kafka: inspect, watch, change and analyse them."""
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -31,8 +31,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 _DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 
-_out = click.option("--out", required=True, type=_DIRECTORY, metavar="DIR", help="The tables.")
-_verbose = click.option("-v", "--verbose", is_flag=True, help="Show what Spark logs.")
+_out = click.option(
+    "--out", required=True, type=_DIRECTORY, metavar="DIR", help="Directory of the tables."
+)
+_verbose = click.option("-v", "--verbose", is_flag=True, help="Show the log of Spark.")
 _strict = click.option(
     "--strict", is_flag=True, help="Fail if a broker, a group or a partition did not answer."
 )
@@ -83,7 +85,7 @@ _spark_options = _options(
     _verbose,
 )
 _segments = click.option(
-    "--segments", type=_DIRECTORY, metavar="DIR", help="Segment files instead of a cluster."
+    "--segments", type=_DIRECTORY, metavar="DIR", help="Read segment files instead of a cluster."
 )
 
 
@@ -91,17 +93,15 @@ _segments = click.option(
 def command() -> None:
     """Group history as tables: snapshots, the log of commits and rebalances, marts, a report.
 
-    `coterie pipeline run --bootstrap-server HOST:PORT --out DIR` does all of it. Every step can be repeated
-    at any time: it continues where the last one ended.
+    `coterie pipeline run --bootstrap-server HOST:PORT --out DIR` runs all steps. Every step can be repeated
+    at any time: it continues where the last run ended.
     """
 
 
 @command.command("snapshot")
 @connected
 @_out
-@click.option(
-    "--snapshot-id", metavar="ID", help="Name it; an id that is there is not taken again."
-)
+@click.option("--snapshot-id", metavar="ID", help="Id of the snapshot. An existing id is skipped.")
 @_strict
 def snapshot_command(
     out: Path,
@@ -109,7 +109,7 @@ def snapshot_command(
     *,
     strict: bool,
 ) -> None:
-    """Keep what a cluster says of its groups now."""
+    """Save the current state of all groups of a cluster."""
     _steps(out, strict=strict).snapshot(_properties(), snapshot_id)
 
 
@@ -126,7 +126,7 @@ def ingest_command(
     strict: bool,
     **spark: Any,
 ) -> None:
-    """Read what is new in the log of commits and group changes."""
+    """Read new records of __consumer_offsets: commits and group changes."""
     with _steps(out, strict=strict, **spark) as steps:
         steps.ingest(_source(segments))
 
@@ -135,14 +135,20 @@ def ingest_command(
 @_out
 @_spark_options
 def build_command(out: Path, **spark: Any) -> None:
-    """Make the marts from what was ingested and snapshot."""
+    """Build the marts from the tables of snapshot and ingest."""
     with _steps(out, **spark) as steps:
         steps.build()
 
 
 @command.command("report")
 @_out
-@click.option("--to", "to", type=_DIRECTORY, metavar="DIR", help="Where; default DIR/report.")
+@click.option(
+    "--to",
+    "to",
+    type=_DIRECTORY,
+    metavar="DIR",
+    help="Directory of the report (default: DIR/report).",
+)
 @_spark_options
 def report_command(out: Path, to: Path | None, **spark: Any) -> None:
     """Write report.html, one file that opens offline, and report.json with the same figures."""
@@ -154,8 +160,14 @@ def report_command(out: Path, to: Path | None, **spark: Any) -> None:
 @click.argument("query")
 @_out
 @listed()
-@click.option("--param", "parameters", multiple=True, metavar="NAME=VALUE", help="Fills :NAME.")
-@click.option("--limit", type=click.IntRange(min=1), help="Rows at most.")
+@click.option(
+    "--param",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Value of :NAME in the query.",
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows.")
 @_spark_options
 def sql_command(
     query: str,
@@ -165,7 +177,7 @@ def sql_command(
     limit: int | None,
     **spark: Any,
 ) -> None:
-    """Ask the tables in SQL: `coterie pipeline sql "SELECT * FROM group_summary" --out DIR`."""
+    """Query the tables in SQL: `coterie pipeline sql "SELECT * FROM group_summary" --out DIR`."""
     bound = _bound(parameters)
     try:
         with _steps(out, **spark) as steps:
@@ -187,7 +199,9 @@ def _check_names(names: list[str], form: Format) -> None:
 
 @command.command("plan")
 @_out
-@click.option("--to", "to", required=True, type=_FILE, metavar="FILE", help="The plan to write.")
+@click.option(
+    "--to", "to", required=True, type=_FILE, metavar="FILE", help="Write the plan to this file."
+)
 @click.option(
     "--idle",
     type=duration,
@@ -216,7 +230,7 @@ def run_command(
     strict: bool,
     **spark: Any,
 ) -> None:
-    """All of it: snapshot (of a cluster), ingest, build, report."""
+    """Run all steps: snapshot (of a cluster), ingest, build, report."""
     source = _source(segments)
     with _steps(out, strict=strict, **spark) as steps:
         if not isinstance(source, Path):
@@ -233,12 +247,12 @@ def run_command(
     "--retention", type=duration, metavar="DURATION", help="Drop days older than this, such as 30d."
 )
 def compact_command(out: Path, retention: float | None) -> None:
-    """Join small files, and drop days that are too old."""
+    """Merge small files, and drop days older than --retention."""
     _steps(out).compact(None if retention is None else timedelta(seconds=retention))
 
 
 def _steps(out: Path, **options: Any) -> Steps:
-    """What does the work, imported when there is some."""
+    """The steps, imported when a command runs."""
     try:
         from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
     except ImportError as error:

@@ -107,9 +107,9 @@ class Missing:
     def report(self, *, any_found: bool) -> int:
         """Say it; the exit code."""
         for broker in self.brokers.values():
-            note(shown(f"Missing: what {broker} would have told"))
+            note(shown(f"Incomplete: {broker}"))
         for error in self.errors.values():
-            note(shown(f"Missing: {error}"))
+            note(shown(f"Incomplete: {error}"))
         if not self.brokers and not self.errors:
             return ExitCode.DONE
         return ExitCode.PARTIAL if any_found else ExitCode.FAILED
@@ -378,7 +378,9 @@ def selected(command: F) -> F:
             is_eager=True,
             shell_complete=complete("groups"),
         ),
-        click.option("--match", metavar="REGEX", callback=_regex, help="The name matches this."),
+        click.option(
+            "--match", metavar="REGEX", callback=_regex, help="Groups whose name contains a match."
+        ),
         click.option(
             "--state",
             "states",
@@ -386,7 +388,7 @@ def selected(command: F) -> F:
             metavar="STATE,...",
             callback=_choice("state"),
             shell_complete=complete("states"),
-            help="The group is in one of these states.",
+            help="Groups in one of these states.",
         ),
         click.option(
             "--type",
@@ -395,7 +397,7 @@ def selected(command: F) -> F:
             metavar="TYPE,...",
             callback=_choice("type"),
             shell_complete=complete("types"),
-            help="The group is of one of these types: classic, consumer, share, streams.",
+            help="Groups of one of these types: classic, consumer, share, streams.",
         ),
         click.option(
             "--topic",
@@ -404,15 +406,17 @@ def selected(command: F) -> F:
             metavar="TOPIC[:0,1]",
             callback=parse_topics,
             shell_complete=complete("topics"),
-            help="The group reads this topic, or has committed in it.",
+            help="Groups that read this topic or have committed in it.",
         ),
         click.option(
             "--idle-for",
             type=duration,
             metavar="DURATION",
-            help="Its last commit is older than this, such as 30d; reads __consumer_offsets.",
+            help="Groups whose last commit is older than this, such as 30d. Reads __consumer_offsets.",
         ),
-        click.option("--lag-over", type=int, metavar="N", help="Its total lag is more than N."),
+        click.option(
+            "--lag-over", type=int, metavar="N", help="Groups whose total lag is more than N."
+        ),
     )
     result: Any = with_selection
     for parameter in reversed(parameters):

@@ -28,7 +28,7 @@ _LAST_PORT: Final = 65535
 
 
 @click.command("server")
-@click.option("--brokers", default=1, show_default=True, help="How many brokers.")
+@click.option("--brokers", default=1, show_default=True, help="Number of brokers.")
 @click.option(
     "--first-broker-id", default=1, show_default=True, help="Id of the first broker; others follow."
 )
@@ -53,44 +53,52 @@ _LAST_PORT: Final = 65535
     "--advertised",
     multiple=True,
     metavar="NAME://HOST:PORT",
-    help="The address that clients of a listener get, if it is another. Setting: advertised.listeners.",
+    help="The address of a listener that clients are given, if it differs. Setting: advertised.listeners.",
 )
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Where everything is kept.")
-@click.option("--memory", is_flag=True, help="Keep nothing; forget all at the end.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Data directory.")
+@click.option("--memory", is_flag=True, help="Keep all data in memory only.")
 @click.option(
     "--config",
     "config_file",
     type=click.Path(path_type=Path),
-    help="A file like server.properties.",
+    help="Settings, in a file like server.properties.",
 )
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="One setting.")
-@click.option("--sasl", metavar="MECHANISMS", help="PLAIN,SCRAM-SHA-256,SCRAM-SHA-512.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the server."
+)
+@click.option(
+    "--sasl", metavar="MECHANISMS", help="SASL mechanisms: PLAIN,SCRAM-SHA-256,SCRAM-SHA-512."
+)
 @click.option(
     "--user",
     "users",
     multiple=True,
     metavar="NAME:PASSWORD",
-    help="Somebody who may log in; NAME alone takes the password from COTERIE_PASSWORD_NAME.",
+    help="A user who may log in. For NAME alone the password is in COTERIE_PASSWORD_NAME.",
 )
 @click.option(
     "--users-file",
     type=click.Path(path_type=Path),
-    help="Lines of NAME:PASSWORD, for this user only.",
+    help="A file with lines of NAME:PASSWORD, which only its owner may read.",
 )
 @click.option(
     "--super-user",
     "super_users",
     multiple=True,
     metavar="NAME",
-    help="Turns ACLs on; this user may do everything.",
+    help="A user to whom ACLs do not apply. Turns ACLs on.",
 )
 @click.option(
-    "--once-ready", type=click.Path(path_type=Path), help="Write the address here when ready."
+    "--once-ready",
+    type=click.Path(path_type=Path),
+    help="Write the bootstrap address to this file when the cluster is ready.",
 )
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
-@click.option("--repair", is_flag=True, help="Cut damaged logs at the damage, then end.")
+@click.option(
+    "--repair", is_flag=True, help="Truncate damaged logs where the damage begins, then exit."
+)
 def command(
     brokers: int,
     first_broker_id: int,
@@ -112,8 +120,8 @@ def command(
 ) -> None:
     """Run a Kafka-protocol cluster in this process.
 
-    Settings have Kafka's names. Without --data-dir everything is kept under the user's state directory.
-    SIGTERM and Ctrl-C flush, answer or close everything, and end with exit code 0.
+    Settings have Kafka's names. The default data directory is in the user's state directory. SIGTERM and
+    Ctrl-C flush all data, answer open requests, and end with exit code 0.
     """
     if memory and data_dir is not None:
         raise click.UsageError("--memory and --data-dir exclude each other")

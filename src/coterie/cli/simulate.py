@@ -28,29 +28,38 @@ def _hours(_: click.Context, __: click.Parameter, hours: float) -> float:
 
 
 @click.command("simulate")
-@click.option("--groups", type=_COUNT, default=1_000, show_default=True, help="How many groups.")
+@click.option("--groups", type=_COUNT, default=1_000, show_default=True, help="Number of groups.")
 @click.option(
-    "--hours", default=24.0, show_default=True, callback=_hours, help="How long to watch them."
+    "--hours",
+    default=24.0,
+    show_default=True,
+    callback=_hours,
+    help="Length of the simulation, in hours.",
 )
-@click.option("--seed", default=1, show_default=True, help="The same seed gives the same bytes.")
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="A directory, new or empty."
+    "--seed", default=1, show_default=True, help="Seed. The same seed gives the same bytes."
+)
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Directory to write, new or empty.",
 )
 @click.option(
     "--partitions",
     type=_COUNT,
     default=50,
     show_default=True,
-    help="Partitions of __consumer_offsets.",
+    help="Number of partitions of __consumer_offsets.",
 )
 @click.option(
     "--commit-interval",
     type=_COUNT,
     default=300,
     show_default=True,
-    help="Seconds between a member's commits.",
+    help="Seconds between two commits of a member.",
 )
-@click.option("--workers", type=_COUNT, help="Processes; as many as there are cores by default.")
+@click.option("--workers", type=_COUNT, help="Number of processes (default: number of cores).")
 def command(
     groups: int,
     hours: float,
@@ -62,9 +71,9 @@ def command(
 ) -> None:
     """Simulate a fleet of consumer groups: deploys, crashes, storms, slow consumers, dead groups.
 
-    Writes segments of __consumer_offsets as they lie on a broker's disk, the matching history of end
-    offsets (end_offsets/, Parquet) and what really happened (truth/*.jsonl). The coordinator is the real
-    one; only the clock is not.
+    Writes segments of __consumer_offsets as a broker stores them, the matching history of end offsets
+    (end_offsets/, Parquet) and the ground truth (truth/*.jsonl). The coordinator is that of the server; only
+    the clock is simulated.
     """
     began = time.monotonic()
     with Progress("Simulating", groups) as bar:

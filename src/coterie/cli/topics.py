@@ -120,10 +120,10 @@ async def _described(
 @command.command("list")
 @connected
 @_names
-@click.option("--internal", is_flag=True, help="Kafka's own topics, too.")
+@click.option("--internal", is_flag=True, help="Include internal topics.")
 @listed(TOPICS)
 def list_topics(*, names: tuple[str, ...], internal: bool, form: Format) -> int:
-    """Topics with their partitions and replicas."""
+    """List topics with their partitions and replicas."""
     missing = Missing()
     rows = Target.current().run(lambda admin: _described(admin, names, missing, internal=internal))
     TOPICS.write(rows, form)
@@ -133,10 +133,10 @@ def list_topics(*, names: tuple[str, ...], internal: bool, form: Format) -> int:
 @command.command("describe")
 @connected
 @_names
-@click.option("--internal", is_flag=True, help="Kafka's own topics, too.")
+@click.option("--internal", is_flag=True, help="Include internal topics.")
 @listed(PARTITIONS)
 def describe(*, names: tuple[str, ...], internal: bool, form: Format) -> int:
-    """Partitions with leaders, replicas and the ends of their logs."""
+    """Describe topics: partitions with leaders, replicas and log end offsets."""
     missing = Missing()
 
     async def ask(admin: AdminClient) -> list[PartitionRow]:
@@ -172,7 +172,7 @@ def _at(found: Result[Any, LogOffset], key: Any) -> int | None:
 @click.argument("topic", shell_complete=complete("topics"))
 @listed(listings.GROUPS)
 def groups(topic: str, form: Format) -> int:
-    """The groups that read TOPIC or have committed in it."""
+    """List groups that read TOPIC or have committed in it."""
     selection = Selection(topics=(topic,))
     needs = listings.GROUPS.needs(form)
     found = Target.current().run(lambda admin: selection.find(admin, needs))

@@ -51,8 +51,10 @@ def check(files: tuple[str, ...]) -> None:
 
 @command.command("decode")
 @click.argument("text", metavar="HEX", default="-")
-@click.option("--response", "api", metavar="API", help="The bytes are a response of this API.")
-@click.option("--message", metavar="NAME", help="The bytes are the body of this message alone.")
+@click.option(
+    "--response", "api", metavar="API", help="Decode the bytes as a response of this API."
+)
+@click.option("--message", metavar="NAME", help="Decode the bytes as the body of this message.")
 @click.option("--version", type=int, help="The version, for --response and --message.")
 def decode(text: str, api: str | None, message: str | None, version: int | None) -> None:
     """Print one message, as JSON, from its bytes in hexadecimal (`-` reads standard input).

@@ -94,7 +94,7 @@ class Progress:
             while True:
                 if self._poll is not None and (seen := self._poll()) is not None:
                     self._done, self._total = seen
-                bar.update(task, completed=self._done, total=self._total or None)
+                bar.update(task, completed=self._done, total=self._total or None, refresh=True)
                 if hidden.wait(_POLL_SECONDS):
                     return
 

@@ -90,7 +90,7 @@ def test_nothing_changes_without_execute(
     cluster.scene("empty_group", "dry", offset=42)
     done = tool("groups", *change)
     assert done.returncode == 0, done.stderr
-    assert "Nothing has been changed. Add --execute to do it." in done.stderr
+    assert "Nothing was changed. Add --execute to apply the plan." in done.stderr
     assert offsets(tool, "dry") == {0: 42, 1: 42}
     assert names(tool, "^dry") == ["dry"]
     assert not (tmp_path / "state").exists()
@@ -283,7 +283,7 @@ def test_delete_offsets_tells_of_groups_that_have_none_there(
     chosen = tool("groups", "delete-offsets", "--match", "^elsewhere$", "--topic", "nope", "-e")
     assert chosen.returncode == 0
     assert "elsewhere" not in chosen.stdout
-    assert "There is nothing to change." in chosen.stderr
+    assert "Nothing to change." in chosen.stderr
 
 
 def test_a_topic_alone_chooses_those_that_read_it(cluster: EmbeddedCluster, tool: Tool) -> None:
@@ -423,7 +423,7 @@ def test_a_broker_that_is_missing_is_named(tmp_path: Path) -> None:
         done = tool("groups", "list", "-o", "name", "--timeout", "1500ms")
     assert done.returncode == 3
     assert 0 < len(done.stdout.split()) < 8
-    assert "Missing: what broker 2 (127.0.0.1:" in done.stderr
+    assert "Incomplete: broker 2 (127.0.0.1:" in done.stderr
 
 
 def test_ctrl_c_in_the_middle_of_a_change_names_the_undo_file(tmp_path: Path) -> None:
@@ -444,7 +444,7 @@ def test_ctrl_c_in_the_middle_of_a_change_names_the_undo_file(tmp_path: Path) ->
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=20)
         assert process.returncode == 130
-        assert f"Cut short. What was there before is in {undo}." in errors
+        assert f"Interrupted. The undo file is {undo}." in errors
         assert "Traceback" not in errors
         tool = runner(tmp_path, cluster.bootstrap_servers)
         assert offsets(tool, "halfway") == dict.fromkeys(range(4), 42)

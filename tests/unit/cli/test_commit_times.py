@@ -126,4 +126,4 @@ def test_half_a_log_is_not_believed(tmp_path: Path) -> None:
         done = tool("groups", "list", "--idle-for", "1d", "-o", "name", "--timeout", "2s")
         assert done.returncode == 3
         assert 0 < len(done.stdout.split()) < 8
-        assert "Missing: partition __consumer_offsets-" in done.stderr
+        assert "Incomplete: partition __consumer_offsets-" in done.stderr

@@ -170,7 +170,7 @@ def test_a_terminal_is_asked(
         screen.until("Now delete 1 group? [y/N]:")
         screen.process.sendline(answer)
         assert screen.end() == 0
-    assert ("Nothing has been changed" in screen.raw) == left
+    assert ("Nothing was changed" in screen.raw) == left
     assert tool("groups", "list", "--match", "^prompted", "-o", "name").stdout == (
         "prompted\n" if left else ""
     )

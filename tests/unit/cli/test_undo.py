@@ -73,7 +73,7 @@ def test_the_plans_path_is_quoted(cluster: EmbeddedCluster, tmp_path: Path) -> N
     cluster.scene("empty_group", "g", topic="orders")
     tool = runner(tmp_path, cluster.bootstrap_servers)
     done = tool("groups", "delete", "g", "--plan-out", "a plan.json")
-    assert "--plan 'a plan.json' --execute makes it so" in done.stderr
+    assert "apply it with --plan 'a plan.json' --execute" in done.stderr
 
 
 def test_offsets_of_another_cluster_are_refused_unless_they_are_meant(

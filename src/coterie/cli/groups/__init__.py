@@ -29,9 +29,9 @@ PLACES = {
 
 @click.group("groups", cls=LateGroup, places=PLACES)
 def command() -> None:
-    """Consumer groups, and groups of every other kind.
+    """Inspect and change consumer groups and groups of every other type.
 
-    Groups are chosen in the same way everywhere: by name, --match, --state, --type, --topic, --idle-for and
-    --lag-over, put together with `and`. Commands that change something show a plan and change nothing
-    without --execute, or a yes at the prompt.
+    All commands select groups by name, --match, --state, --type, --topic, --idle-for and --lag-over; a group
+    has to pass all of them. Commands that change something show a plan, and change nothing without --execute
+    or a yes at the prompt.
     """

@@ -44,10 +44,10 @@ def _planned(rows: list[GroupRow]) -> list[PlannedGroup]:
 
 
 def _check(selection: Selection, change: Change) -> None:
-    """Nobody means all groups by saying nothing."""
+    """Refuse an empty selection."""
     if change.plan_in is not None:
         if not selection.everything:
-            raise click.UsageError("--plan says which groups; leave out the rest")
+            raise click.UsageError("--plan names the groups; leave out names and filters")
     elif selection.everything:
         raise click.UsageError("name groups, or choose them: --match, --state, --idle-for ...")
 
@@ -59,7 +59,7 @@ def _check(selection: Selection, change: Change) -> None:
 def delete(selection: Selection, change: Change) -> int:
     """Delete groups that have no members, with their offsets.
 
-    For example, what nobody has used for a month:
+    For example, groups that have not committed for a month:
 
         coterie groups delete --state Empty --idle-for 30d --plan-out plan.json
 
@@ -84,10 +84,10 @@ def delete(selection: Selection, change: Change) -> int:
 @selected
 @changing("delete_offsets")
 def delete_offsets(selection: Selection, change: Change) -> int:
-    """Delete committed offsets: of whole topics (--topic orders) or of partitions (--topic orders:0,1)."""
+    """Delete committed offsets of topics (--topic orders) or of partitions (--topic orders:0,1)."""
     _check(selection, change)
     if not selection.topics and change.plan_in is None:
-        raise click.UsageError("say which offsets: --topic TOPIC, or --topic TOPIC:0,1")
+        raise click.UsageError("missing --topic: give --topic TOPIC, or --topic TOPIC:0,1")
 
     async def make(admin: AdminClient) -> tuple[Plan, Missing]:
         from coterie.plans.making import plan_delete_offsets  # noqa: PLC0415
@@ -110,15 +110,22 @@ def delete_offsets(selection: Selection, change: Change) -> int:
     "--to",
     "place",
     metavar="WHERE",
-    help="earliest, latest, current, an offset, or a time such as 2026-01-31T12:00:00Z.",
+    help="Reset to earliest, latest, current, an offset, or a time such as 2026-01-31T12:00:00Z.",
 )
-@click.option("--shift-by", type=int, metavar="N", help="N records on, or back if N is negative.")
-@click.option("--ago", type=duration, metavar="DURATION", help="The first record not older.")
+@click.option(
+    "--shift-by", type=int, metavar="N", help="Move by N records, backwards if N is negative."
+)
+@click.option(
+    "--ago",
+    type=duration,
+    metavar="DURATION",
+    help="Reset to the first record newer than DURATION.",
+)
 @click.option(
     "--like",
     metavar="GROUP",
     shell_complete=complete("groups"),
-    help="Where that group is.",
+    help="Use the committed offsets of that group.",
 )
 @changing("set_offsets")
 def reset(
@@ -130,11 +137,14 @@ def reset(
     ago: float | None,
     like: str | None,
 ) -> int:
-    """Move the offsets of groups without members, in all they have committed or in --topic."""
+    """Reset the offsets of groups without members, in all committed partitions or in --topic.
+
+    Named groups that do not exist are created when --topic is given.
+    """
     _check(selection, change)
     given = [each for each in (place, shift_by, ago, like) if each is not None]
     if change.plan_in is None and len(given) != 1:
-        raise click.UsageError("say where to: one of --to, --shift-by, --ago and --like")
+        raise click.UsageError("missing target: give one of --to, --shift-by, --ago and --like")
 
     async def make(admin: AdminClient) -> tuple[Plan, Missing]:
         from coterie.plans.making import plan_reset  # noqa: PLC0415
@@ -198,11 +208,11 @@ def _destination(
     metavar="TOPIC[:0,1]",
     callback=parse_topics,
     shell_complete=complete("topics"),
-    help="Only this topic.",
+    help="Only this topic, or these partitions of it.",
 )
 @changing("set_offsets")
 def clone(source: str | None, target: str | None, topics: tuple[str, ...], change: Change) -> int:
-    """Give group TARGET the offsets of group SOURCE. TARGET may be new, and must have no members."""
+    """Copy the offsets of group SOURCE to group TARGET, which may be new and must have no members."""
     if change.plan_in is None and (source is None or target is None):
         raise click.UsageError("name two groups: SOURCE and TARGET")
 
@@ -228,10 +238,12 @@ def clone(source: str | None, target: str | None, topics: tuple[str, ...], chang
 @connected
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
-    "--group", "only", multiple=True, metavar="GROUP", help="Only this group of the file."
+    "--group", "only", multiple=True, metavar="GROUP", help="Import only this group of the file."
 )
-@click.option("--into", metavar="GROUP", help="The group of a CSV file that names none.")
-@click.option("--any-cluster", is_flag=True, help="Also offsets that another cluster's groups had.")
+@click.option("--into", metavar="GROUP", help="The group, for a CSV file without group names.")
+@click.option(
+    "--any-cluster", is_flag=True, help="Accept offsets that were saved from another cluster."
+)
 @click.option(
     "--topic",
     "topics",
@@ -239,7 +251,7 @@ def clone(source: str | None, target: str | None, topics: tuple[str, ...], chang
     metavar="TOPIC[:0,1]",
     callback=parse_topics,
     shell_complete=complete("topics"),
-    help="Only this topic.",
+    help="Only this topic, or these partitions of it.",
 )
 @changing("set_offsets")
 def import_offsets(
@@ -253,7 +265,7 @@ def import_offsets(
 ) -> int:
     """Commit the offsets of FILE: of an export, of an undo file, or of Kafka's own tool (CSV).
 
-    Groups that were deleted begin to be again. Groups with members stay as they are.
+    Deleted groups are created again. Groups with members are not changed.
     """
     if change.plan_in is None and file is None:
         raise click.UsageError("name the file")

@@ -37,9 +37,9 @@ def _print(listing: Listing[Any], rows: list[Any], form: Format, found: Found) -
 @selected
 @listed(listings.GROUPS)
 def list_groups(selection: Selection, form: Format) -> int:
-    """Groups with state, type and coordinator.
+    """List groups with state, type and coordinator.
 
-    The columns members, lag, topics and last_commit_at cost more questions to the cluster, and are there
+    The columns members, lag, topics and last_commit_at take more requests to the cluster. They are shown
     when --columns or --sort names them, or a filter needs them.
     """
     form = _with_asked(selection, form)
@@ -62,8 +62,8 @@ def _with_asked(selection: Selection, form: Format) -> Format:
 _deep = click.option(
     "--deep/--no-deep",
     default=None,
-    help="Look into __consumer_offsets for what a broker does not tell: generation, leader and strategies, "
-    "on Apache Kafka. Unasked it is done for groups that are named.",
+    help="Read generation, leader and strategies from __consumer_offsets where brokers do not return them, "
+    "as Apache Kafka's do not. Default: for groups that are named.",
 )
 
 
@@ -79,10 +79,10 @@ def _depth(selection: Selection, *, deep: bool | None) -> set[Need]:
 @listed(listings.DESCRIPTIONS)
 @_deep
 def describe(*, selection: Selection, form: Format, deep: bool | None) -> int:
-    """Groups in full: generation, leader and assignment strategy; members; partitions and their lag.
+    """Describe groups: generation, leader and assignment strategy; members; partitions and their lag.
 
     A table has three parts. JSON and YAML have members and partitions inside of each group. CSV, `name` and
-    --columns have the groups alone.
+    --columns show the groups only.
     """
     needs = {Need.LAG, *listings.DESCRIPTIONS.needs(form), *_depth(selection, deep=deep)}
     if form.name in ("wide", "json", "jsonl", "yaml"):
@@ -129,9 +129,9 @@ def _write_parts(found: Found, selection: Selection, form: Format) -> None:
 @listed(listings.MEMBERS)
 @_deep
 def members(*, selection: Selection, form: Format, deep: bool | None) -> int:
-    """Members with client, host, assignment strategy, subscription and assignment.
+    """List members with client, host, assignment strategy, subscription and assignment.
 
-    Without a group and without an option the members of all groups are meant.
+    Without a group and a filter, the members of all groups are listed.
     """
     found = _find(selection, {Need.DESCRIPTION, *_depth(selection, deep=deep)})
     topics = {each.partition(":")[0] for each in selection.topics}
@@ -144,7 +144,7 @@ def members(*, selection: Selection, form: Format, deep: bool | None) -> int:
 @selected
 @listed(listings.OFFSETS)
 def offsets(selection: Selection, form: Format) -> int:
-    """Committed offsets. The column committed_at reads __consumer_offsets."""
+    """List committed offsets. The column committed_at reads __consumer_offsets."""
     found = _find(selection, {Need.OFFSETS, *listings.OFFSETS.needs(form)})
     scope = selection.scope()
     rows = [
@@ -183,10 +183,10 @@ def _by(ctx: click.Context) -> Listing[Any]:
     default="partition",
     show_default=True,
     is_eager=True,
-    help="What a row is.",
+    help="Aggregate rows by partition, topic or group.",
 )
 def lag(selection: Selection, form: Format, by: str) -> int:
-    """How far groups are behind: by partition, topic or group."""
+    """Show the lag of groups, by partition, topic or group."""
     listing = _BY[by]
     found = _find(selection, {Need.LAG, *listing.needs(form)})
     _narrow(found, selection)
@@ -205,7 +205,7 @@ def lag(selection: Selection, form: Format, by: str) -> int:
     type=click.Choice(["json", "csv"]),
     default="json",
     show_default=True,
-    help="JSON keeps all of an offset; CSV is that of Kafka's own tool.",
+    help="json keeps leader epochs and metadata; csv is the format of Kafka's own tool.",
 )
 @click.option(
     "--file", "path", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file."

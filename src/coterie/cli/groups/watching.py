@@ -216,15 +216,15 @@ def _listing(ctx: click.Context) -> Listing[Any]:
 @connected
 @selected
 @click.option(
-    "--interval", type=duration, default="2s", show_default=True, help="How often to ask."
+    "--interval", type=duration, default="2s", show_default=True, help="Time between two rounds."
 )
-@click.option("--count", type=click.IntRange(min=1), help="End after so many times.")
+@click.option("--count", type=click.IntRange(min=1), help="End after N rounds.")
 @listed(_listing)
 def watch(*, selection: Selection, interval: float, count: int | None, form: Format) -> int:
-    """Groups as they change; or, if one group is named, its partitions.
+    """Watch groups; or, if one group is named, its partitions.
 
-    On a terminal the table is redrawn in place: s sorts by the next column, r turns the order, / filters, q
-    quits. Elsewhere every round is written as lines, in any format.
+    On a terminal the table is redrawn in place: s sorts by the next column, r reverses the order, / filters,
+    q quits. Elsewhere every round is written as lines, in any format.
     """
     one = len(selection.names) == 1
     listing = WATCHED_PARTITIONS if one else WATCHED_GROUPS
