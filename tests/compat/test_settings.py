@@ -14,6 +14,7 @@ from coterie.protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
+    ListConfigResourcesRequest,
 )
 from coterie.protocol.schema import Response
 from coterie.server.settings.catalog import catalog
@@ -29,8 +30,10 @@ pytestmark = pytest.mark.kafka
 #: What differs between any two brokers, or from run to run.
 _VOLATILE = {"throttleTimeMs", "topicId"}
 
+#: Requests that return what a broker has applied of the controller's log.
+_READS = (DescribeConfigsRequest, ListConfigResourcesRequest)
 #: How long a broker of Kafka may take to apply a change.
-_APPLIED_S = 10
+_APPLIED_S = 60
 
 #: Settings of brokers whose value or source differs here, with the reason.
 DIFFERENT = {
@@ -69,10 +72,10 @@ def steady(value: Any, broker: int) -> Any:
 def conversation(
     client: WireClient, broker: int, expected: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Every answer by its title; a description is repeated until it is as expected.
+    """Every answer by its title; a request that only reads is repeated until its answer is as expected.
 
-    Kafka's controller answers a change before its brokers have applied it, so a description that
-    follows at once can still show the old value.
+    Kafka's controller answers a change before its brokers have applied it, so a request that reads at
+    once can still return the old value.
     """
     setting.create_topic(client)
     answers: dict[str, Any] = {}
@@ -84,7 +87,7 @@ def conversation(
             )
             if expected is None or answers[title] == expected[title]:
                 break
-            if not isinstance(request, DescribeConfigsRequest) or time.monotonic() > deadline:
+            if not isinstance(request, _READS) or time.monotonic() > deadline:
                 break
     return answers
 
