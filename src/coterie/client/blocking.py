@@ -76,6 +76,18 @@ def _waiting(
     return wait
 
 
+def _at_once(
+    call: Callable[Concatenate[AdminCalls, P], T],
+) -> Callable[Concatenate[BlockingAdminClient, P], T]:
+    """The same for a call that has nothing to wait for."""
+
+    @functools.wraps(call)
+    def at_once(self: BlockingAdminClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return call(self._admin, *args, **kwargs)
+
+    return at_once
+
+
 def _fetching(
     call: Callable[Concatenate[AdminCalls, P], Fetching],
 ) -> Callable[Concatenate[BlockingAdminClient, P], BlockingFetching]:
@@ -102,6 +114,7 @@ class BlockingAdminClient:
     describe_groups = _waiting(AdminCalls.describe_groups)
     delete_groups = _waiting(AdminCalls.delete_groups)
     find_coordinators = _waiting(AdminCalls.find_coordinators)
+    expect_coordinators = _at_once(AdminCalls.expect_coordinators)
     remove_members = _waiting(AdminCalls.remove_members)
 
     list_offsets = _waiting(AdminCalls.list_offsets)

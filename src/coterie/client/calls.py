@@ -191,6 +191,15 @@ class AdminCalls:
         names = self._named(groups)
         return await self._parts.groups.find_coordinators(names, self._deadline(timeout))
 
+    def expect_coordinators(
+        self, coordinators: Mapping[str, Node], types: Mapping[str, GroupType] | None = None
+    ) -> None:
+        """Use what another client has found: the coordinators of groups, and their types if it knows them.
+
+        It saves this client's requests for both. A coordinator that has moved since is looked up.
+        """
+        self._parts.coordinators.expect(coordinators, types or {})
+
     async def remove_members(
         self,
         group: str,

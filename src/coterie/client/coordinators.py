@@ -77,6 +77,12 @@ class Coordinators:
         """A broker lists the groups that it coordinates."""
         self._lists[node] = groups
 
+    def expect(self, coordinators: Mapping[str, Node], types: Mapping[str, GroupType]) -> None:
+        """Take over what another client has found."""
+        self._learn()
+        self._known.update(coordinators)
+        self.learn_types(types)
+
     def _learn(self) -> None:
         lists, self._lists = self._lists, {}
         for node, groups in lists.items():

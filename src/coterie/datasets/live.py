@@ -1,8 +1,8 @@
-"""Live datasets: what brokers say of their groups now, asked by the admin client.
+"""Live datasets: the current state of groups, as brokers return it to the admin client.
 
-First a plan: which groups, and which coordinator has them, by as few requests as the selection allows. Then
-each coordinator's groups are asked about, maybe each in another process. What could not be learned is in the
-dataset `errors`, and fails the others unless `partial` allows it.
+First a plan: which groups, and which coordinators they have, by as few requests as the selection allows. Then
+tasks ask about up to a thousand groups each, maybe in other processes, which take the coordinators from the
+plan. What is missing is in the dataset `errors`, and fails the others unless `partial` allows it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 from coterie.client import AdminClient
 from coterie.client.blocking import BlockingAdminClient
 from coterie.client.lag import lag_result, partitions_of, partitions_of_topics
+from coterie.client.network import Node
 from coterie.client.probing import OFFSETS_TOPIC, partition_of
 from coterie.client.results import (
     GroupDescription,
@@ -64,9 +65,6 @@ __all__ = [
 
 T = TypeVar("T")
 
-#: Groups by the address of their coordinator, which several may share, or which may not be known.
-_ByAddress = dict[str | None, list[str]]
-
 #: Groups of one task: a second of work, and answers of a few megabytes.
 _GROUPS_PER_TASK: Final = 1000
 #: Groups that `errors` asks about at once. It keeps little of the answers, so they may be larger; and each
@@ -112,13 +110,23 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class LiveTask(msgspec.Struct, frozen=True):
-    """Some groups of one coordinator, and what went wrong while they were looked for."""
+    """Some groups with what the plan has found of them, and what went wrong while it looked for groups."""
 
-    groups: tuple[str, ...] = ()
-    coordinator: str | None = None
+    #: Coordinators by group; a group may have moved since.
+    coordinators: dict[str, Node] = {}
+    #: Types of groups, as far as a list has returned them.
+    types: dict[str, GroupType] = {}
     troubles: tuple[Trouble, ...] = ()
-    #: What it is made of: `errors` is one task, for groups share brokers and partitions, each told once.
-    parts: tuple[LiveTask, ...] = ()
+
+    @property
+    def groups(self) -> list[str]:
+        return [*self.coordinators]
+
+    def part(self, groups: Iterable[str]) -> LiveTask:
+        """The same for some of the groups."""
+        coordinators = {group: self.coordinators[group] for group in groups}
+        types = {group: self.types[group] for group in coordinators if group in self.types}
+        return LiveTask(coordinators, types)
 
 
 def read_live(properties: Mapping[str, Any], query: LiveQuery) -> Iterator[pa.RecordBatch]:
@@ -140,9 +148,9 @@ def plan_live(admin: BlockingAdminClient, query: LiveQuery) -> list[LiveTask]:
     if query.dataset == "end_offsets":
         return [LiveTask()]
     found = _listed if selection.groups is None else _named
-    by_address, troubles = found(admin, query, selection)
-    tasks = list(_tasks(by_address))
-    return [LiveTask(troubles=troubles, parts=tuple(tasks))] if query.dataset == "errors" else tasks
+    everything = found(admin, query, selection)
+    # One task for `errors`: groups share brokers and partitions, and each is a row once.
+    return [everything] if query.dataset == "errors" else [*_split(everything)]
 
 
 def _chooses(selection: Selection) -> bool:
@@ -168,38 +176,32 @@ def _known(selection: Selection) -> Selection:
     return selection
 
 
-def _listed(
-    admin: BlockingAdminClient, query: LiveQuery, selection: Selection
-) -> tuple[_ByAddress, tuple[Trouble, ...]]:
+def _listed(admin: BlockingAdminClient, query: LiveQuery, selection: Selection) -> LiveTask:
     """ListGroups, with the filters of KIP-518 and KIP-848."""
     listed = admin.list_groups(states=selection.states, types=selection.types, client_side=True)
-    troubles = _troubles(listed, query)
-    addresses = {node.node_id: node.address for node in admin.nodes}
-    by_address: _ByAddress = {}
-    for each in listed:
-        if selection.wants_group(each.group_id):
-            by_address.setdefault(addresses.get(each.coordinator), []).append(each.group_id)
-    return by_address, troubles
+    nodes = {node.node_id: node for node in admin.nodes}
+    wanted = [each for each in listed if selection.wants_group(each.group_id)]
+    coordinators = {
+        each.group_id: nodes.get(each.coordinator) or Node(each.coordinator, "", -1)
+        for each in wanted
+    }
+    types = {each.group_id: each.type for each in wanted if each.type is not None}
+    return LiveTask(coordinators, types, _troubles(listed, query))
 
 
-def _named(
-    admin: BlockingAdminClient, query: LiveQuery, selection: Selection
-) -> tuple[_ByAddress, tuple[Trouble, ...]]:
+def _named(admin: BlockingAdminClient, query: LiveQuery, selection: Selection) -> LiveTask:
     """No list at all: coordinators by one FindCoordinator for all groups (KIP-699)."""
     names = sorted(filter(selection.wants_group, selection.groups or ()))
-    # Kafka refuses an empty name, and a name that is not there has no rows.
+    # Kafka refuses an empty name, and a name that does not exist has no rows.
     found = admin.find_coordinators([name for name in names if name])
-    troubles = _troubles(found, query)
-    by_address: _ByAddress = {}
-    for name, node in found.items.items():
-        by_address.setdefault(node.address, []).append(name)
-    return by_address, troubles
+    return LiveTask(found.items, troubles=_troubles(found, query))
 
 
-def _tasks(by_address: _ByAddress) -> Iterator[LiveTask]:
-    for address, groups in by_address.items():
-        for first in range(0, len(groups), _GROUPS_PER_TASK):
-            yield LiveTask(tuple(groups[first : first + _GROUPS_PER_TASK]), address)
+def _split(task: LiveTask) -> Iterator[LiveTask]:
+    """Tasks that ask few coordinators each."""
+    groups = sorted(task.coordinators, key=lambda group: task.coordinators[group].node_id)
+    for first in range(0, len(groups), _GROUPS_PER_TASK):
+        yield task.part(groups[first : first + _GROUPS_PER_TASK])
 
 
 # -- troubles ---------------------------------------------------------------------------------------------
@@ -252,17 +254,14 @@ def read_task(
     admin: BlockingAdminClient, query: LiveQuery, task: LiveTask
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a task."""
+    admin.expect_coordinators(
+        {group: node for group, node in task.coordinators.items() if node.host}, task.types
+    )
     rows: Iterable[Row]
     if query.dataset == "end_offsets":
         rows = _end_offsets(admin, query)
     elif query.dataset == "errors":
         rows = _errors(admin, query, task)
-    elif task.parts:
-        for part in task.parts:
-            yield from read_task(admin, query, part)
-        return
-    elif not task.groups:
-        return
     elif query.dataset == "offsets":
         rows = _offsets(admin, query, task)
     else:
@@ -273,11 +272,13 @@ def read_task(
 
 def _described(admin: BlockingAdminClient, query: LiveQuery, task: LiveTask) -> Iterator[Row]:
     described = _describe(admin, query, task)
+    nodes = [*task.coordinators.values(), *admin.nodes]
+    addresses = {node.node_id: node.address for node in nodes if node.host}
     for group in described:
         if not _wanted(group, query.selection):
             continue
         if query.dataset == "groups":
-            yield group_row(group, task.coordinator)
+            yield group_row(group, addresses.get(group.coordinator))
             continue
         for member in group.members:
             if query.dataset == "members":
@@ -339,8 +340,7 @@ def _partition_troubles(result: Result[str, GroupLag]) -> Iterator[Trouble]:
 
 def _errors(admin: BlockingAdminClient, query: LiveQuery, task: LiveTask) -> Iterator[Row]:
     """Everything is asked for, and only what fails is told, each thing once."""
-    groups = [group for part in task.parts for group in part.groups]
-    looked = look(admin, query, groups)
+    looked = look(admin, query, task.groups)
     found = [*task.troubles, *looked.troubles, *_unread(admin, query, looked)]
     yield from map(msgspec.structs.asdict, once(found))
 

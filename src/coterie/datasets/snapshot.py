@@ -50,7 +50,7 @@ def take_snapshot(
     """Ask a cluster about all of its groups. `topics` are all topics, if the caller has them already."""
     began_at = datetime.now(UTC)
     tasks = plan_live(admin, _QUERY)
-    groups = [group for task in tasks for part in task.parts for group in part.groups]
+    groups = [group for task in tasks for group in task.groups]
     looked = look(admin, _QUERY, groups, topics)
     ended_at = datetime.now(UTC)
     troubles = once([*(each for task in tasks for each in task.troubles), *looked.troubles])

@@ -25,7 +25,7 @@ class RequestRow(NamedTuple):
 
 
 def count(formula: str, values: Mapping[str, int]) -> int:
-    """The value of a formula: a sum of products of numbers and letters, such as `2 + G L`."""
+    """The value of a formula: a sum of products of numbers and letters, such as `2 + C L`."""
     total = 0
     for term in formula.split(" + "):
         product = 1
@@ -44,7 +44,6 @@ _COMMITS = {"Metadata": "4", "ListOffsets": "2 L"}
 _ONE = {"FindCoordinator": "1", "DescribeGroups": "1"}
 _ONE_READ = {**_ONE, "OffsetFetch": "1"}
 _ONE_LAG = {**_ONE_READ, "Metadata": "1", "ListOffsets": "L"}
-_TASKS = {**_DESCRIBED, "FindCoordinator": "C"}
 
 _GROUPS = {
     "list": _LIST,
@@ -80,7 +79,7 @@ _GROUPS = {
     "reset idle-0 --to earliest --topic orders": {**_ONE_LAG, "ListOffsets": "2 L"},
     "clone idle-0 idle-1": {
         "Metadata": "1",
-        "FindCoordinator": "2",
+        "FindCoordinator": "1",
         "DescribeGroups": "2",
         "OffsetFetch": "2",
     },
@@ -109,12 +108,12 @@ _TOOL = {
     "--delete --group spare": {"Metadata": "1", "FindCoordinator": "1", "DeleteGroups": "1"},
 }
 _DATASETS = {
-    "groups": _TASKS,
-    "members": _TASKS,
-    "assignments": _TASKS,
-    "offsets": {**_TASKS, "Metadata": "2 + C", "OffsetFetch": "C", "ListOffsets": "2 C L"},
+    "groups": _DESCRIBED,
+    "members": _DESCRIBED,
+    "assignments": _DESCRIBED,
+    "offsets": {**_LAG, "ListOffsets": "2 L"},
     "end_offsets": {"Metadata": "1", "ListOffsets": "2 L"},
-    "errors": {**_BOTH, "Metadata": "4", "FindCoordinator": "1", "ListOffsets": "2 L"},
+    "errors": {**_BOTH, "Metadata": "4", "ListOffsets": "2 L"},
 }
 _PIPELINE = {
     "snapshot": {**_BOTH, "ListOffsets": "2 L"},
@@ -150,18 +149,24 @@ def requests() -> str:
         "Generated from `coterie.testing.request_counts`; a test runs every row against three embedded",
         "brokers and counts requests where they arrive.",
         "",
-        "B is the number of brokers, C that of brokers that coordinate the groups which are asked about,",
-        "L that of brokers that lead the partitions which are asked about, G that of groups that are",
-        "reset. C and L are at most B. The number of partitions P changes the size of requests and not",
-        "how many there are; for very many groups requests are split (`max.request.size`; 10,000 groups",
-        "in a snapshot, 1,000 in a task of Spark or in a reset). The groups are classic: those of the",
-        "consumer protocol have ConsumerGroupDescribe in place of DescribeGroups, and a broker before",
-        "KIP-699 or KIP-709 is asked for each group.",
+        "B is the number of brokers, C the number of brokers that coordinate the groups in question, L the",
+        "number of brokers that lead the partitions in question; C and L are at most B. The numbers of",
+        "groups and of partitions change the size of requests, not their number. Requests for very many",
+        "groups are split (`max.request.size`; 10,000 groups in a snapshot, 1,000 in a reset). The groups",
+        "are classic: groups of the consumer protocol need ConsumerGroupDescribe instead of",
+        "DescribeGroups. A broker before KIP-699 or KIP-709 gets a request for each group.",
         "",
         "Not counted: ApiVersions and SASL, once per connection; Fetch, which depends on how much there",
         "is to read. Commands of `coterie groups` that change something are counted as plans, without",
-        "`--execute`. `pipeline ingest` is counted until reading begins. A dataset of the Spark source",
-        "has a client in the driver and one in each of its C tasks.",
+        "`--execute`. `pipeline ingest` is counted until reading begins; it needs three offsets of each",
+        "log: the beginning, the end, and the end of committed transactions. A dataset of the Spark source",
+        "has a client in the driver and one in each task; a task has up to 1,000 groups, and the table is",
+        "for one task.",
+        "",
+        "`python -m bench requests` compares these numbers with those of Kafka's own tool, of its admin",
+        "client in Java and of kadm, a client in Go. All of them send at least as many requests, with one",
+        "exception: kadm lists groups with one Metadata request, in a new client. Coterie sends a second",
+        "one, as Kafka's client does, to check that no coordinator has moved while it listed groups.",
         "",
         f"| command | {' | '.join(_APIS)} | others |",
         f"|---|{'---|' * len(_APIS)}---|",

@@ -220,6 +220,8 @@ def clone(source: str | None, target: str | None, topics: tuple[str, ...], chang
         from coterie.plans.making import plan_import, save_offsets_of  # noqa: PLC0415
 
         missing = Missing()
+        # One look-up for both groups; what it does not find is an error of the calls that need it.
+        await admin.find_coordinators({source or "", target or ""})
         described = await admin.describe_groups([source or ""])
         described.unwrap()
         scope = Selection(topics=topics).scope()
