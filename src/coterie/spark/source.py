@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from coterie.datasets.log import LogSlice, packed, read_log
 from coterie.datasets.schemas import pruned
 from coterie.errors import InvalidArgument, PartialAnswer
-from coterie.spark.errors import told_in_one_line
+from coterie.spark.errors import in_one_line
 from coterie.spark.filters import push
 from coterie.spark.options import SourceOptions
 from coterie.spark.quickstart.worker import acknowledge, settle
@@ -42,14 +42,14 @@ class CoterieSource(DataSource):
     def name(cls) -> str:
         return "coterie"
 
-    @told_in_one_line
+    @in_one_line
     def schema(self) -> StructType:
         options = SourceOptions.of(self.options)
         found = from_arrow_schema(pruned(options.dataset.name, options.columns))
         settle()
         return found
 
-    @told_in_one_line
+    @in_one_line
     def reader(self, schema: StructType) -> DataSourceReader:
         options = SourceOptions.of(self.options)
         options.check_batch()
@@ -58,7 +58,7 @@ class CoterieSource(DataSource):
             return PushingReader(options, expected)
         return CoterieReader(options, expected)
 
-    @told_in_one_line
+    @in_one_line
     def streamReader(self, schema: StructType) -> CoterieStreamReader:  # noqa: N802 - Spark's name
         options = SourceOptions.of(self.options)
         options.check_stream()
@@ -141,7 +141,7 @@ class CoterieReader(DataSourceReader):
         self.__dict__.update(state)
         acknowledge()
 
-    @told_in_one_line
+    @in_one_line
     def partitions(self) -> Sequence[InputPartition]:
         found = self._plan()
         settle()
@@ -184,7 +184,7 @@ class CoterieReader(DataSourceReader):
 class PushingReader(CoterieReader):
     """The same, that takes filters from Spark."""
 
-    @told_in_one_line
+    @in_one_line
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
         self._options, left = push(self._options, filters)
         return iter(left)

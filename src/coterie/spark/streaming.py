@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 
 from coterie.datasets.log import LogSlice, cut, packed, read_log
 from coterie.errors import CoterieError
-from coterie.spark.errors import told_in_one_line
+from coterie.spark.errors import in_one_line
 from coterie.spark.options import SourceOptions
 from coterie.spark.quickstart.worker import acknowledge, settle
 
@@ -56,7 +56,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.__dict__.update(state)
         acknowledge()
 
-    @told_in_one_line
+    @in_one_line
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name
         options = self._options
         everything = options.source.bounds()
@@ -101,11 +101,11 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wants = self._options.range.wants
         return {str(number): both for number, both in sorted(bounds.items()) if wants(number)}
 
-    @told_in_one_line
+    @in_one_line
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         self._target = self._bounds()
 
-    @told_in_one_line
+    @in_one_line
     def reportLatestOffset(self) -> Offsets:  # noqa: N802 - Spark's name
         return _ends(self._bounds())
 
@@ -113,7 +113,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self._options.max_rows
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
-    @told_in_one_line
+    @in_one_line
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802 - Spark's name
         bounds = self._target if self._target is not None else self._bounds()
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -148,7 +148,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             anew.add(key)
         return frozenset(anew)
 
-    @told_in_one_line
+    @in_one_line
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
         slices = list(self._slices(start, end))
         return [StreamPartition(each) for each in packed(slices, self._options.bytes_per_task)]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from coterie.spark.quickstart.failures import last_words
+from coterie.spark.errors import last_words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 from coterie.console.directories import cache_directory
 from coterie.console.progress import StepProgress
 from coterie.errors import CoterieError
+from coterie.spark.errors import explained, last_words
 from coterie.spark.quickstart import is_plain
 from coterie.spark.quickstart.ending import end_of, end_with_any_thread, hushed, stop
-from coterie.spark.quickstart.failures import explained, last_words
 from coterie.spark.quickstart.launch import Launch
 from coterie.spark.quickstart.master import must_answer
 from coterie.spark.quickstart.startup import QuickStart, prepare

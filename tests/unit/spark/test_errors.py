@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.spark.quickstart.failures import last_words
+from coterie.spark.errors import last_words
 
 #: Lines of a log, the last of which is what is told of them.
 LOGS = {
