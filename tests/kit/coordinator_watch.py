@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from coterie.coordinator import CoordinatorShard, GroupConfig, Outcome, RequestContext, TopicView
-from coterie.protocol.messages.groups import DeleteGroupsRequest
 from coterie.protocol.schema import Request, Response
 from coterie.protocol.types import Uuid
 from tests.kit.broken_promises import BROKEN, BrokenPromises
@@ -142,8 +141,7 @@ def _wrap_handle(original: Any) -> Any:
     def handle(self: CoordinatorShard, request: Request, context: RequestContext) -> Outcome:
         COORDINATORS.tell(self, ShardHistory.begin)
         outcome: Outcome = original(self, request, context)
-        if type(request) is not DeleteGroupsRequest:  # goes on to delete_groups
-            COORDINATORS.tell(self, ShardHistory.asked, request, context, outcome)
+        COORDINATORS.tell(self, ShardHistory.asked, request, context, outcome)
         return outcome
 
     return handle

@@ -35,7 +35,7 @@ _MEMBERS_FROM: Final = 3  # LeaveGroup, KIP-345
 
 #: Heartbeats are frequent, and their answers few: one of each will do.
 _HEARTBEAT_ANSWERS: Final = {
-    error: Outcome(response=HeartbeatResponse(error_code=error))
+    error: Outcome(response=HeartbeatResponse(error_code=error), immediate=True)
     for error in (
         ErrorCode.NONE,
         ErrorCode.INVALID_GROUP_ID,

@@ -1,4 +1,4 @@
-"""What goes into the coordinator beside a request, and what comes out: the types that the server sees.
+"""What goes into the coordinator with a request, and what comes out: the types that the server sees.
 
 Nothing here decides anything. `Step` is how handlers inside this package collect an outcome.
 """
@@ -10,10 +10,11 @@ from typing import Protocol
 
 import msgspec
 
+from coterie.error_codes import ErrorCode
 from coterie.protocol.schema import RecordKey, RecordValue, Response
 from coterie.protocol.types import Uuid
 
-__all__ = ["Outcome", "Record", "RequestContext", "Step", "Topic", "TopicView"]
+__all__ = ["Outcome", "Record", "Refused", "RequestContext", "Step", "Topic", "TopicView"]
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -37,6 +38,9 @@ class Outcome(msgspec.Struct, frozen=True):
     released: tuple[tuple[Hashable, Response], ...] = ()
     producer_id: int = -1
     producer_epoch: int = -1
+    #: Whether the response may leave before earlier records of the shard are durable: it reveals nothing
+    #: that a crash could take back, and must not wait for a slow disk.
+    immediate: bool = False
 
 
 class Topic(msgspec.Struct, frozen=True, gc=False):
@@ -80,6 +84,15 @@ class RequestContext(msgspec.Struct, frozen=True):
     topics: TopicView
     #: Of topics by name those that the caller may know of; None if that is all of them.
     visible: Callable[[Iterable[str]], Collection[str]] | None = None
+
+
+class Refused(Exception):
+    """A request that is answered with an error; raised while a step decides, and caught by its handler."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
 
 
 class Step:

@@ -3,7 +3,7 @@
     Empty --first join--> join phase --all joined--> sync phase --leader synced--> Stable
 
 A rebalance begins with `prepare`, ends its join phase in `complete_join` and its sync phase in
-`complete_sync`. The four kinds of deadlines are here too, each with what happens when it comes. Called
+`complete_sync`. What happens at each kind of deadline of a classic group is here too. Called
 by the request handlers (coterie.coordinator.joining, coterie.coordinator.membership) and, for deadlines,
 by the shard. Follows Kafka's GroupMetadataManager, whose names are in the docstrings.
 """
@@ -11,7 +11,6 @@ by the shard. Follows Kafka's GroupMetadataManager, whose names are in the docst
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Final, NamedTuple
 
 from coterie.coordinator.config import GroupConfig
@@ -20,7 +19,7 @@ from coterie.coordinator.group import ClassicGroup
 from coterie.coordinator.outcome import Record, Step
 from coterie.coordinator.rebalance import Member, Rebalance
 from coterie.coordinator.states import Event
-from coterie.coordinator.timers import Deadline, Timers
+from coterie.coordinator.timers import Deadline, MemberSubject, Reason, Timers
 from coterie.error_codes import ErrorCode
 from coterie.protocol.group_records.classic import GroupMetadataKey
 from coterie.protocol.group_state import GroupState
@@ -28,9 +27,7 @@ from coterie.protocol.messages.membership import JoinGroupResponse, SyncGroupRes
 
 __all__ = [
     "GROUP_METADATA_VERSION",
-    "MemberSubject",
     "Phases",
-    "Reason",
     "Subject",
     "group_record",
     "joined",
@@ -41,46 +38,12 @@ __all__ = [
 GROUP_METADATA_VERSION: Final = 3
 
 
-class Reason(StrEnum):
-    """What a deadline ends."""
-
-    #: A member's session, or the first JoinGroup of a new member.
-    SESSION = "session"
-    #: The life of a member id that was handed out and not used (KIP-394).
-    PENDING_MEMBER = "pending member"
-    #: The wait for more members in the first rebalance of an empty group (KIP-134).
-    INITIAL_DELAY = "initial delay"
-    #: The join phase: the rebalance timeout.
-    JOIN = "join"
-    #: The sync phase: the rebalance timeout once more.
-    SYNC = "sync"
-    #: The time until offsets are looked through for expired ones.
-    EXPIRATION = "expiration"
-    #: A consumer group's member: its session, the time to give up partitions, to join and to sync again.
-    CONSUMER_SESSION = "consumer session"
-    CONSUMER_REBALANCE = "consumer rebalance"
-    CONSUMER_JOIN = "consumer join"
-    CONSUMER_SYNC = "consumer sync"
-    #: No end but a beginning: the patterns of a consumer group are to be run.
-    CONSUMER_REGEX = "consumer regex"
-
-
 class Subject(NamedTuple):
     """What a deadline is about; the group is None only for EXPIRATION."""
 
     reason: Reason
     group: ClassicGroup | None = None
     member_id: str = ""
-
-
-class MemberSubject(NamedTuple):
-    """The same for consumer groups, whose deadlines outlive the object that is the group."""
-
-    reason: Reason
-    group_id: str
-    member_id: str = ""
-    #: For CONSUMER_REBALANCE: the epoch that the member is to leave by then.
-    epoch: int = 0
 
 
 class Phases:

@@ -29,24 +29,19 @@ from coterie.coordinator.membership import Membership
 from coterie.coordinator.offset_fetch import TOPIC_IDS_FROM, OffsetFetch
 from coterie.coordinator.offsets import Offsets
 from coterie.coordinator.outcome import Outcome, RequestContext, Step, TopicView
-from coterie.coordinator.phases import MemberSubject, Phases, Reason, Subject
-from coterie.coordinator.timers import Deadline
+from coterie.coordinator.phases import Phases, Subject
+from coterie.coordinator.timers import Deadline, MemberSubject, Reason
 from coterie.error_codes import ErrorCode
 from coterie.protocol.codec import encode_element
 from coterie.protocol.messages import consumer_groups
 from coterie.protocol.messages.consumer_groups import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
 )
 from coterie.protocol.messages.groups import (
-    DeleteGroupsRequest,
     DescribedGroup,
-    DescribeGroupsRequest,
     DescribeGroupsResponse,
     ListedGroup,
     ListGroupsRequest,
-    ListGroupsResponse,
 )
 from coterie.protocol.messages.membership import (
     HeartbeatRequest,
@@ -142,10 +137,6 @@ class CoordinatorShard:
             OffsetDeleteRequest: self._offsets.delete,
             TxnOffsetCommitRequest: self._offsets.commit_in_transaction,
             ConsumerGroupHeartbeatRequest: heartbeats.handle,
-            ConsumerGroupDescribeRequest: self._describe_consumers,
-            ListGroupsRequest: self._list,
-            DescribeGroupsRequest: self._describe,
-            DeleteGroupsRequest: self._delete,
         }
 
     def __len__(self) -> int:
@@ -155,7 +146,7 @@ class CoordinatorShard:
     # Requests
 
     def handle(self, request: Request, context: RequestContext) -> Outcome:
-        """Answer a request that is about groups of this shard alone, or park it."""
+        """Answer a request about one group of this shard, or park it."""
         if self._answers and type(request) in _CHANGES_MEMBERS:
             self._answers.clear()
         return self._handlers[type(request)](request, context)
@@ -226,24 +217,6 @@ class CoordinatorShard:
     def forget_topic(self, name: str, topic_id: Uuid) -> Outcome:
         """A topic was deleted: so are its offsets in all groups of this shard."""
         return Outcome(tuple(self._offsets.forget_topic(name, topic_id)))
-
-    def _list(self, request: ListGroupsRequest, _: RequestContext) -> Outcome:
-        return Outcome(response=ListGroupsResponse(groups=tuple(self.list_groups(request))))
-
-    def _describe(self, request: DescribeGroupsRequest, context: RequestContext) -> Outcome:
-        groups = tuple(self.describe_group(each, context.api_version) for each in request.groups)
-        return Outcome(response=DescribeGroupsResponse(groups=groups))
-
-    def _describe_consumers(
-        self, request: ConsumerGroupDescribeRequest, context: RequestContext
-    ) -> Outcome:
-        groups = tuple(
-            self.describe_consumer_group(each, context.topics) for each in request.group_ids
-        )
-        return Outcome(response=ConsumerGroupDescribeResponse(groups=groups))
-
-    def _delete(self, request: DeleteGroupsRequest, _: RequestContext) -> Outcome:
-        return self.delete_groups(request.groups_names)
 
     # Time
 

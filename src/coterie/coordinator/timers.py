@@ -2,17 +2,52 @@
 
 A heartbeat or a commit moves a member's deadline further away, thousands of times for each time that one
 comes. So a deadline is an object that its owner holds: moving it away is one assignment, and the heap
-learns of it only when the old time comes. Nothing here knows what happens at a deadline.
+learns of it only when the old time comes. What happens at a deadline is decided elsewhere, by its reason.
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
 from heapq import heappop, heappush
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-__all__ = ["Deadline", "Timers"]
+__all__ = ["Deadline", "MemberSubject", "Reason", "Timers"]
 
 S = TypeVar("S")
+
+
+class Reason(StrEnum):
+    """What a deadline ends."""
+
+    #: A member's session, or the first JoinGroup of a new member.
+    SESSION = "session"
+    #: The life of a member id that was handed out and not used (KIP-394).
+    PENDING_MEMBER = "pending member"
+    #: The wait for more members in the first rebalance of an empty group (KIP-134).
+    INITIAL_DELAY = "initial delay"
+    #: The join phase: the rebalance timeout.
+    JOIN = "join"
+    #: The sync phase: the rebalance timeout once more.
+    SYNC = "sync"
+    #: The time until offsets are looked through for expired ones.
+    EXPIRATION = "expiration"
+    #: A consumer group's member: its session, the time to give up partitions, to join and to sync again.
+    CONSUMER_SESSION = "consumer session"
+    CONSUMER_REBALANCE = "consumer rebalance"
+    CONSUMER_JOIN = "consumer join"
+    CONSUMER_SYNC = "consumer sync"
+    #: No end but a beginning: the patterns of a consumer group are to be run.
+    CONSUMER_REGEX = "consumer regex"
+
+
+class MemberSubject(NamedTuple):
+    """The subject of a consumer group's deadline, which outlives the object that represents the group."""
+
+    reason: Reason
+    group_id: str
+    member_id: str = ""
+    #: For CONSUMER_REBALANCE: the epoch that the member is to leave by then.
+    epoch: int = 0
 
 
 class Deadline(Generic[S]):

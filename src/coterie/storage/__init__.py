@@ -8,7 +8,7 @@ time. What this is not: groups, sockets, asyncio or clocks. Called by the server
 from __future__ import annotations
 
 from coterie.storage.config import Durability, LogConfig
-from coterie.storage.data_directory import DataDirectory, Round, repair
+from coterie.storage.data_directory import DataDirectory, SealedRound, repair
 from coterie.storage.errors import (
     OffsetOutOfRange,
     StorageBroken,
@@ -33,7 +33,7 @@ __all__ = [
     "OffsetOutOfRange",
     "OsFileSystem",
     "PartitionLog",
-    "Round",
+    "SealedRound",
     "StorageBroken",
     "StorageDamaged",
     "StorageError",

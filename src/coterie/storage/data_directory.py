@@ -5,7 +5,7 @@
     journal                             coterie.storage.journal; only with Durability.FSYNC
     recovery-point-offset-checkpoint    up to where each log is durable in its segments (as in Kafka)
     log-start-offset-checkpoint         log start offsets that DeleteRecords or retention moved (as in Kafka)
-    __cluster_metadata-0/               coterie.storage.cluster_log: past the journal, the owner's alone
+    __cluster_metadata-0/               CLUSTER_LOG: not in the journal, private
     TOPIC-N/                            one partition: segments in Kafka's format, no index files
     TOPIC-N-delete/                     a deleted partition on its way out
 
@@ -48,11 +48,11 @@ from coterie.storage.small_files import (
     save_offsets,
 )
 
-__all__ = ["DataDirectory", "Round", "repair"]
+__all__ = ["DataDirectory", "SealedRound", "repair"]
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class SealedRound:
     """The staged batches of one group commit, sealed."""
 
     staged: list[StagedBatch]
@@ -72,7 +72,7 @@ class DataDirectory:
         self._commit = opened.commit
         self._logs = opened.logs
         self._pending: list[StagedBatch] = []
-        self._sealed: Round | None = None
+        self._sealed: SealedRound | None = None
 
     @classmethod
     def open(
@@ -174,21 +174,21 @@ class DataDirectory:
         self._pending.append(staged)
         return staged.place.base_offset
 
-    def seal(self) -> Round | None:
+    def seal(self) -> SealedRound | None:
         """Everything staged since the last time, for `write`; None if that is nothing."""
         if self._sealed is not None:
             raise RuntimeError("a round is sealed already: publish or roll it back first")
         if not self._pending:
             return None
-        self._sealed = Round(self._pending)
+        self._sealed = SealedRound(self._pending)
         self._pending = []
         return self._sealed
 
-    def write(self, sealed: Round) -> None:
+    def write(self, sealed: SealedRound) -> None:
         """Make a round durable. The worker's call; raises StorageFull or StorageBroken."""
         self._commit.write(sealed.staged)
 
-    def publish(self, sealed: Round) -> None:
+    def publish(self, sealed: SealedRound) -> None:
         """Let readers see a round that was written."""
         if sealed is not self._sealed:
             raise RuntimeError("this round is not the sealed one")

@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.files import Buffer
-from coterie.storage.cluster_log import CLUSTER_LOG, CLUSTER_LOG_CONFIG
 from coterie.storage.config import Durability, LogConfig
 from coterie.storage.errors import StorageDamaged, StorageUnwritable, TornTail, UnsupportedFormat
 from coterie.storage.files import FileLock, FileSystem
 from coterie.storage.group_commit import GroupCommit
 from coterie.storage.journal import JOURNAL_NAME, Journal, JournalEntry
-from coterie.storage.partition_log import PartitionLog, TopicPartition
+from coterie.storage.partition_log import (
+    CLUSTER_LOG,
+    CLUSTER_LOG_CONFIG,
+    PartitionLog,
+    TopicPartition,
+)
 from coterie.storage.recovery import DAMAGED_SUFFIX, LogRecovery
 from coterie.storage.small_files import (
     LOG_START_OFFSETS,

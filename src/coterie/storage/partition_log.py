@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from coterie.crash_points import crash_point
 from coterie.errors import RecordBatchError
@@ -23,7 +23,14 @@ from coterie.storage.errors import OffsetOutOfRange
 from coterie.storage.files import FileSystem
 from coterie.storage.segment import Place, Segment
 
-__all__ = ["PartitionLog", "StagedBatch", "TimestampOffset", "TopicPartition"]
+__all__ = [
+    "CLUSTER_LOG",
+    "CLUSTER_LOG_CONFIG",
+    "PartitionLog",
+    "StagedBatch",
+    "TimestampOffset",
+    "TopicPartition",
+]
 
 # Kafka's legal topic names (org.apache.kafka.common.internals.Topic); they become directory names here.
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -55,6 +62,15 @@ class TopicPartition(NamedTuple):
         """The partition whose directory has this name; None for other names, `-delete` ones among them."""
         match = _DIRECTORY.fullmatch(name)
         return None if match is None else cls(match[1], int(match[2]))
+
+
+#: The cluster's own log, as in Kafka. It has secrets in it, so it is private, and it does not go through the
+#: journal. It is one segment, which `DataDirectory.append` writes and `DataDirectory.write_anew` replaces;
+#: retention and compaction do not touch it.
+CLUSTER_LOG: Final = TopicPartition("__cluster_metadata", 0)
+CLUSTER_LOG_CONFIG: Final = LogConfig(
+    private=True, cleanup_policy=frozenset(), segment_ms=2**63 - 1
+)
 
 
 class TimestampOffset(NamedTuple):

@@ -23,7 +23,11 @@ from coterie.error_codes import ErrorCode
 from coterie.protocol.codec import decode, encode
 from coterie.protocol.group_records import decode_record, encode_key, encode_value
 from coterie.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
-from coterie.protocol.messages.groups import DescribedGroup
+from coterie.protocol.messages.groups import (
+    DeletableGroupResult,
+    DeleteGroupsResponse,
+    DescribedGroup,
+)
 from coterie.protocol.messages.membership import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -178,6 +182,12 @@ class Driver:
         answer = self.answers[token]
         assert isinstance(answer, kind)
         return answer
+
+    def delete_groups(self, *group_ids: str) -> tuple[DeletableGroupResult, ...]:
+        outcome = self.shard.delete_groups(group_ids)
+        self.apply(outcome)
+        assert isinstance(outcome.response, DeleteGroupsResponse)
+        return outcome.response.results
 
     def apply(self, outcome: Outcome) -> None:
         for record in outcome.records:

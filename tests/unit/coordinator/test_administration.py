@@ -10,8 +10,6 @@ from coterie.error_codes import ErrorCode
 from coterie.protocol.codec import decode, encode
 from coterie.protocol.group_records.classic import GroupMetadataKey, OffsetCommitKey
 from coterie.protocol.messages.groups import (
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
     DescribeGroupsResponse,
     ListGroupsRequest,
 )
@@ -38,17 +36,16 @@ def driver() -> Driver:
 
 def listed(driver: Driver, states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> set[str]:
     request = ListGroupsRequest(states_filter=states, types_filter=types)
-    return {each.group_id for each in driver.send(request, 5).groups}
+    return {each.group_id for each in driver.shard.list_groups(request)}
 
 
 # ListGroups
 
 
 def test_every_group_is_listed(driver: Driver) -> None:
-    answer = driver.send(ListGroupsRequest(), 5)
+    groups = driver.shard.list_groups(ListGroupsRequest())
     assert {
-        each.group_id: (each.protocol_type, each.group_state, each.group_type)
-        for each in answer.groups
+        each.group_id: (each.protocol_type, each.group_state, each.group_type) for each in groups
     } == {
         "stable": ("consumer", "Stable", "classic"),
         "connect": ("connect", "Stable", "classic"),
@@ -148,7 +145,7 @@ def test_new_members_of_a_first_rebalance_show(driver: Driver) -> None:
 
 @pytest.mark.parametrize("version", range(7))
 def test_an_unknown_group(driver: Driver, version: int) -> None:
-    (group,) = driver.send(DescribeGroupsRequest(groups=("nope",)), version).groups
+    group = driver.shard.describe_group("nope", version)
     assert (group.group_state, group.members) == ("Dead", ())
     if version < 6:
         assert (group.error_code, group.error_message) == (0, None)
@@ -181,11 +178,8 @@ def test_kip_181_fields_survive_the_wire(driver: Driver) -> None:
 
 
 def test_each_group_has_its_own_result(driver: Driver) -> None:
-    request = DeleteGroupsRequest(
-        groups_names=("stable", "nope", "empty", "preparing", "completing", "simple", "empty", "")
-    )
-    answer = driver.send(request, 2)
-    assert [(each.group_id, each.error_code) for each in answer.results] == [
+    names = ("stable", "nope", "empty", "preparing", "completing", "simple", "empty", "")
+    assert [(each.group_id, each.error_code) for each in driver.delete_groups(*names)] == [
         ("stable", E.NON_EMPTY_GROUP),
         ("nope", E.GROUP_ID_NOT_FOUND),
         ("empty", 0),
@@ -195,8 +189,8 @@ def test_each_group_has_its_own_result(driver: Driver) -> None:
         ("", E.GROUP_ID_NOT_FOUND),
     ]
     assert listed(driver, ("Empty",)) == set()
-    answer = driver.send(DeleteGroupsRequest(groups_names=("empty",)), 2)
-    assert answer.results[0].error_code == E.GROUP_ID_NOT_FOUND
+    (again,) = driver.delete_groups("empty")
+    assert again.error_code == E.GROUP_ID_NOT_FOUND
 
 
 def test_tombstones_come_in_kafkas_order(driver: Driver) -> None:

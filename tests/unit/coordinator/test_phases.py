@@ -8,7 +8,8 @@ import pytest
 
 from coterie.coordinator import GroupConfig
 from coterie.coordinator.outcome import Step
-from coterie.coordinator.phases import Reason, Subject
+from coterie.coordinator.phases import Subject
+from coterie.coordinator.timers import Reason
 from coterie.error_codes import ErrorCode
 from coterie.protocol.group_records.classic import GroupMetadataKey, MemberMetadata
 from coterie.protocol.group_records.classic import GroupMetadataValue as Value

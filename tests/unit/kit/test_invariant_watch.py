@@ -23,7 +23,6 @@ from coterie.protocol.group_records.classic import OffsetCommitKey, OffsetCommit
 from coterie.protocol.messages.cluster import MetadataResponse, MetadataResponseBroker
 from coterie.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from coterie.protocol.messages.groups import (
-    DeleteGroupsRequest,
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
@@ -97,7 +96,7 @@ def test_i1_a_commit_that_the_next_coordinator_does_not_find(driver: Driver) -> 
 def test_i2_a_deleted_group_whose_offset_is_back(driver: Driver) -> None:
     driver.commit(7)
     (record,) = driver.written()
-    driver.send(DeleteGroupsRequest(groups_names=("group",)), 2)
+    driver.delete_groups("group")
     history(driver).check()
     driver.shard._state.replay(*record)
     with pytest.raises(AssertionError, match=r"I2, I3: .* has 7, deleted or never committed"):

@@ -43,7 +43,7 @@ from coterie.storage import (
     UnsupportedFormat,
     repair,
 )
-from coterie.storage.cluster_log import CLUSTER_LOG, CLUSTER_LOG_CONFIG
+from coterie.storage.partition_log import CLUSTER_LOG, CLUSTER_LOG_CONFIG
 from coterie.testing import EmbeddedCluster
 from tests.kit.fault_fs import FaultFS, PowerCut
 from tests.kit.wire_client import WireClient

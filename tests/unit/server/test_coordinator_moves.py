@@ -22,7 +22,7 @@ from coterie.protocol.messages.offsets import (
     OffsetFetchResponse,
 )
 from coterie.server.settings.config import ServerConfig
-from coterie.storage.data_directory import DataDirectory, Round
+from coterie.storage.data_directory import DataDirectory, SealedRound
 from coterie.storage.errors import StorageFull
 from tests.kit.wire_client import WireClient
 from tests.unit.server.background import BackgroundCluster
@@ -46,7 +46,7 @@ class SlowDisk:
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowDisk]:
     slow, write = SlowDisk(), DataDirectory.write
 
-    def slowly(self: DataDirectory, sealed: Round) -> None:
+    def slowly(self: DataDirectory, sealed: SealedRound) -> None:
         if slow.busy.is_set():
             slow.reached.set()
             assert slow.go_on.wait(30)

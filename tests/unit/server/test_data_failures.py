@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from coterie.error_codes import ErrorCode
-from coterie.storage.data_directory import DataDirectory, Round
+from coterie.storage.data_directory import DataDirectory, SealedRound
 from coterie.storage.errors import StorageFull
 from tests.kit.wire_client import WireClient
 from tests.unit.server.talk import (
@@ -32,7 +32,7 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Fail:
     write = DataDirectory.write
     countdown = 0
 
-    def maybe(self: DataDirectory, sealed: Round) -> None:
+    def maybe(self: DataDirectory, sealed: SealedRound) -> None:
         nonlocal countdown
         countdown -= 1
         if countdown == 0:

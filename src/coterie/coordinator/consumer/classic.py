@@ -24,11 +24,10 @@ from coterie.coordinator.consumer.migration import (
     encoded_assignment,
 )
 from coterie.coordinator.consumer.progress import Progress, Target
-from coterie.coordinator.consumer.refusal import Refused
 from coterie.coordinator.consumer.regexes import RegexChange
 from coterie.coordinator.consumer.target import Change
-from coterie.coordinator.outcome import Outcome, RequestContext, Step, TopicView
-from coterie.coordinator.phases import MemberSubject, Reason
+from coterie.coordinator.outcome import Outcome, Refused, RequestContext, Step, TopicView
+from coterie.coordinator.timers import MemberSubject, Reason
 from coterie.error_codes import ErrorCode
 from coterie.protocol.group_records.consumer import (
     ClassicMemberMetadata,
@@ -215,7 +214,7 @@ class ClassicMembers:
                 group, request.member_id, request.group_instance_id, request.generation_id
             )
         except Refused as refused:
-            return Outcome(response=HeartbeatResponse(error_code=refused.error))
+            return Outcome(response=HeartbeatResponse(error_code=refused.error), immediate=True)
         self._extend(group, member, told, context.monotonic)
         error = ErrorCode.NONE
         if (
@@ -228,7 +227,7 @@ class ClassicMembers:
         ):
             self._expect_join(group, member, context.monotonic)
             error = ErrorCode.REBALANCE_IN_PROGRESS
-        return Outcome(response=HeartbeatResponse(error_code=error))
+        return Outcome(response=HeartbeatResponse(error_code=error), immediate=True)
 
     # LeaveGroup
 

@@ -7,8 +7,8 @@ a member that is gone, is to be ignored there.
 
 from __future__ import annotations
 
-from coterie.coordinator.phases import MemberSubject, Reason, Subject
-from coterie.coordinator.timers import Deadline, Timers
+from coterie.coordinator.phases import Subject
+from coterie.coordinator.timers import Deadline, MemberSubject, Reason, Timers
 
 __all__ = ["MEMBER_REASONS", "Deadlines"]
 

@@ -15,12 +15,11 @@ from coterie.coordinator.consumer.member import LEAVING_FOR_NOW, Member
 from coterie.coordinator.consumer.migration import Migration
 from coterie.coordinator.consumer.progress import Progress
 from coterie.coordinator.consumer.records import current_record, epoch_record, member_tombstones
-from coterie.coordinator.consumer.refusal import Refused
 from coterie.coordinator.consumer.regexes import regex_tombstone
 from coterie.coordinator.consumer.subscriptions import Subscriptions
 from coterie.coordinator.durable import DurableState
-from coterie.coordinator.outcome import RequestContext, Step, TopicView
-from coterie.coordinator.phases import MemberSubject, Reason
+from coterie.coordinator.outcome import Refused, RequestContext, Step, TopicView
+from coterie.coordinator.timers import MemberSubject, Reason
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,

@@ -29,11 +29,10 @@ from coterie.coordinator.consumer.records import (
     member_tombstones,
     target_record,
 )
-from coterie.coordinator.consumer.refusal import Refused
 from coterie.coordinator.consumer.regexes import RegexChange
 from coterie.coordinator.consumer.target import Change
 from coterie.coordinator.durable import DurableState
-from coterie.coordinator.outcome import Outcome, RequestContext, Step
+from coterie.coordinator.outcome import Outcome, Refused, RequestContext, Step
 from coterie.error_codes import ErrorCode
 from coterie.protocol.group_records.consumer import ConsumerGroupMemberMetadataValue
 from coterie.protocol.messages.consumer_groups import (
@@ -259,7 +258,7 @@ def _metadata(
         and before.classic_member_metadata is None
     ):
         return before  # nearly all heartbeats
-    told: dict[str, object] = {
+    wanted: dict[str, object] = {
         "instance_id": request.instance_id,
         "rack_id": request.rack_id,
         "rebalance_timeout_ms": None
@@ -273,7 +272,7 @@ def _metadata(
     }
     changed = {
         name: value
-        for name, value in told.items()
+        for name, value in wanted.items()
         if value is not None and value != getattr(before, name)
     }
     if before.classic_member_metadata is not None:

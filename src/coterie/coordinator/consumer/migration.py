@@ -24,11 +24,10 @@ from coterie.coordinator.consumer.records import (
     target_metadata_record,
     target_record,
 )
-from coterie.coordinator.consumer.refusal import Refused
 from coterie.coordinator.consumer.subscriptions import Subscriptions
 from coterie.coordinator.durable import DurableState, Group
 from coterie.coordinator.group import ClassicGroup
-from coterie.coordinator.outcome import Record, RequestContext, Step, TopicView
+from coterie.coordinator.outcome import Record, Refused, RequestContext, Step, TopicView
 from coterie.coordinator.phases import Phases, group_record
 from coterie.error_codes import ErrorCode
 from coterie.protocol.group_records.classic import GroupMetadataKey

@@ -28,7 +28,7 @@ from coterie.coordinator.consumer.subscriptions import (
 )
 from coterie.coordinator.consumer.target import Change, may_assign, new_target
 from coterie.coordinator.outcome import Record, RequestContext, Step, TopicView
-from coterie.coordinator.phases import MemberSubject, Reason
+from coterie.coordinator.timers import MemberSubject, Reason
 from coterie.protocol.group_records.consumer import ConsumerGroupPartitionMetadataKey
 from coterie.protocol.types import Uuid
 

@@ -17,7 +17,7 @@ import msgspec
 
 from coterie.coordinator.consumer.assignment import MemberState, Owned, Partitions
 from coterie.coordinator.consumer.member import Member, moved
-from coterie.coordinator.consumer.refusal import Refused
+from coterie.coordinator.outcome import Refused
 from coterie.error_codes import ErrorCode
 from coterie.protocol.types import Uuid
 

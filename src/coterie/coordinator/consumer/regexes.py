@@ -24,7 +24,7 @@ from coterie.coordinator.consumer.subscriptions import (
     matching_topics,
 )
 from coterie.coordinator.outcome import Record, RequestContext, Step, TopicView
-from coterie.coordinator.phases import MemberSubject, Reason
+from coterie.coordinator.timers import MemberSubject, Reason
 from coterie.protocol.group_records.consumer import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,

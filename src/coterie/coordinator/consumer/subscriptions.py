@@ -12,8 +12,7 @@ from typing import Final
 from coterie.coordinator.consumer.group import ConsumerGroup, count
 from coterie.coordinator.consumer.member import Member
 from coterie.coordinator.consumer.metadata_hash import group_hash
-from coterie.coordinator.consumer.refusal import Refused
-from coterie.coordinator.outcome import TopicView
+from coterie.coordinator.outcome import Refused, TopicView
 from coterie.error_codes import ErrorCode
 from coterie.protocol.types import Uuid
 

@@ -19,7 +19,6 @@ from coterie.coordinator.outcome import Outcome, RequestContext
 from coterie.coordinator.partitioner import partition_for
 from coterie.coordinator.shard import CoordinatorShard
 from coterie.error_codes import ErrorCode
-from coterie.protocol.api import ApiKey
 from coterie.protocol.group_records import decode_record, encode_key, encode_value
 from coterie.protocol.records import (
     ControlRecordType,
@@ -33,9 +32,8 @@ from coterie.protocol.types import Uuid
 from coterie.security.acls import Operation, ResourceType
 from coterie.server.clock import Clock
 from coterie.server.metadata.topics import ClusterMetadata
-from coterie.server.partitions.committer import CommitRound, StorageLate
+from coterie.server.partitions.committer import CommitRound, StorageLate, when_all_end
 from coterie.server.partitions.partition import Partition
-from coterie.server.partitions.rounds import when_all_end
 from coterie.server.partitions.table import PartitionTable
 from coterie.server.requests import observer
 from coterie.server.requests.calls import Call
@@ -226,8 +224,9 @@ class GroupService:
         if outcome.records and not self._write(hosted, outcome):
             self._refuse_all([token for token, _ in answers])
             return
+        round_ = None if outcome.immediate else hosted.last_round
         for token, response in answers:
-            self._answer(hosted, cast("Call", token), response)
+            self._answer(round_, cast("Call", token), response)
         if hosted.shard.has_deadline_before(self._timer_at):
             self._schedule(hosted.shard)
 
@@ -274,10 +273,8 @@ class GroupService:
 
         round_.when_durable(ended)
 
-    def _answer(self, hosted: HostedShard, call: Call, response: Response) -> None:
-        round_ = hosted.last_round
-        # A heartbeat tells nothing that could be lost, and must not wait for a slow disk.
-        if round_ is None or round_.done or call.api is ApiKey.HEARTBEAT:
+    def _answer(self, round_: CommitRound | None, call: Call, response: Response) -> None:
+        if round_ is None or round_.done:
             call.answer(response)
         else:
             call.answer_when_durable(round_, response, partial(self._failed, call))

@@ -39,9 +39,8 @@ from coterie.protocol.schema import Response
 from coterie.server.data.fetching import Fetch
 from coterie.server.data.leading import find_topic, led_partition, present_leaders
 from coterie.server.data.producing import Appended, add_to_transaction, append_records
-from coterie.server.partitions.committer import CommitRound
+from coterie.server.partitions.committer import CommitRound, when_all_end
 from coterie.server.partitions.partition import Partition
-from coterie.server.partitions.rounds import when_all_end
 from coterie.server.partitions.state import state_of
 from coterie.server.requests.calls import Call
 from coterie.server.services import Services

@@ -12,9 +12,8 @@ from coterie.protocol.messages.transactions import (
     WriteTxnMarkersResponse,
 )
 from coterie.server.data.leading import led_partition
-from coterie.server.partitions.committer import CommitRound
+from coterie.server.partitions.committer import CommitRound, when_all_end
 from coterie.server.partitions.partition import Partition
-from coterie.server.partitions.rounds import when_all_end
 from coterie.server.partitions.state import state_of
 from coterie.server.requests.calls import Call
 from coterie.server.services import Services

@@ -44,8 +44,7 @@ from coterie.protocol.schema import Response
 from coterie.server.data.leading import led_partition
 from coterie.server.handlers.groups import about_one_group
 from coterie.server.metadata.topics import CONSUMER_OFFSETS
-from coterie.server.partitions.committer import CommitRound
-from coterie.server.partitions.rounds import when_all_end
+from coterie.server.partitions.committer import CommitRound, when_all_end
 from coterie.server.partitions.state import state_of
 from coterie.server.requests.calls import Call
 from coterie.server.services import Services

@@ -20,9 +20,9 @@ from coterie.protocol.metadata_records import (
 from coterie.protocol.records import RecordBatch, build_batch
 from coterie.protocol.versioned import Undecoded
 from coterie.server.clock import Clock
-from coterie.storage.cluster_log import CLUSTER_LOG, CLUSTER_LOG_CONFIG
 from coterie.storage.data_directory import DataDirectory
 from coterie.storage.errors import StorageFull, UnsupportedFormat
+from coterie.storage.partition_log import CLUSTER_LOG, CLUSTER_LOG_CONFIG
 
 __all__ = ["ClusterLog", "ClusterLogPart"]
 

@@ -14,7 +14,7 @@ import msgspec
 
 from coterie.coordinator.outcome import Topic as TopicForCoordinator
 from coterie.protocol.types import Uuid
-from coterie.storage.cluster_log import CLUSTER_LOG
+from coterie.storage.partition_log import CLUSTER_LOG
 
 __all__ = [
     "CLUSTER_METADATA",

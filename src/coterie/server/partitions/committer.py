@@ -1,47 +1,47 @@
 """Group commit: everything staged while a write was under way goes to disk together, with one sync.
 
-    ticket = committer.stage(log, batch)      # in the event loop; the batch has its offsets now
-    ticket.round.when_durable(callback)       # called in the event loop once the round is on disk
+    base_offset, round_ = committer.stage(log, batch, leader_epoch, header)   # in the event loop
+    round_.when_durable(callback)       # called in the event loop when the round is on disk, or has failed
 
-One committer belongs to one data directory. The worker thread only writes bytes; what readers see moves
-in the event loop, when a round is published.
+One committer belongs to one data directory. `gather` stages plain records instead: those of one turn of the
+event loop become one batch. The worker thread only writes bytes; readers see a batch when its round is
+published, in the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
-from coterie.protocol.records import RecordBatch
+from coterie.protocol.records import RecordBatch, encode_plain_batch
 from coterie.storage.config import Durability
-from coterie.storage.data_directory import DataDirectory
-from coterie.storage.data_directory import Round as SealedRound
+from coterie.storage.data_directory import DataDirectory, SealedRound
 from coterie.storage.errors import StorageBroken, StorageError, StorageFull
 from coterie.storage.partition_log import PartitionLog
 
-__all__ = ["CommitRound", "Committer", "Gatherer", "StorageLate"]
+__all__ = ["CommitRound", "Committer", "PlainRecord", "StorageLate", "when_all_end"]
 
 T = TypeVar("T")
+
+#: Key and value, encoded; without a value it is a tombstone.
+PlainRecord = tuple[bytes, bytes | None]
+
+#: As Kafka's coordinator writes: no producer, but a sequence.
+_LIKE_KAFKA: Final = RecordBatch(base_sequence=0)
+#: Far below max.message.bytes: what is gathered beyond it goes into a batch of its own.
+_GATHERED_BYTES: Final = 256 * 1024
 
 #: Called with None when the round is durable, or with the reason why it never will be.
 Callback = Callable[[StorageError | None], None]
 
 
 class StorageLate(StorageError):
-    """A round is not on disk in time. It may be later: whoever is told this cannot know which."""
-
-
-class Gatherer(Protocol):
-    """Gathers records for the open round, and makes a batch of them when its time has come."""
-
-    def stage_gathered(self) -> None: ...
-
-    def drop_gathered(self) -> None: ...
+    """A round is not on disk in time. It may be later: callers cannot know whether it will be."""
 
 
 class CommitRound:
@@ -69,6 +69,44 @@ class CommitRound:
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback(error)
+
+
+def when_all_end(
+    rounds: Iterable[CommitRound | None], done: Callable[[set[CommitRound]], None]
+) -> None:
+    """Call `done` with the rounds that failed, once all have ended: now, if none is under way."""
+    pending = {each for each in rounds if each is not None and not each.done}
+    failed: set[CommitRound] = set()
+    if not pending:
+        done(failed)
+        return
+
+    def ended(round_: CommitRound, error: StorageError | None) -> None:
+        if error is not None:
+            failed.add(round_)
+        pending.discard(round_)
+        if not pending:
+            done(failed)
+
+    for each in tuple(pending):
+        each.when_durable(lambda error, each=each: ended(each, error))  # type: ignore[misc]
+
+
+class _Gathered:
+    """Records that become one batch of a log."""
+
+    __slots__ = ("leader_epoch", "now_ms", "records", "size")
+
+    def __init__(self, leader_epoch: int, now_ms: int) -> None:
+        self.leader_epoch = leader_epoch
+        self.now_ms = now_ms
+        self.records: list[PlainRecord] = []
+        self.size = 0
+
+    def add(self, records: Sequence[PlainRecord]) -> None:
+        self.records += records
+        for key, value in records:
+            self.size += len(key) + len(value or b"")
 
 
 class _Worker:
@@ -133,7 +171,7 @@ class Committer:
         self._open = CommitRound()
         self._under_way: CommitRound | None = None
         self._kicked = False
-        self._gatherers: list[Gatherer] = []
+        self._gathered: dict[PartitionLog, _Gathered] = {}
         self._loop = asyncio.get_running_loop()
         # Without a sync a write is a copy into the page cache: not worth a thread's round trip.
         self._worker = _Worker(self._loop) if durability is Durability.FSYNC else None
@@ -141,23 +179,39 @@ class Committer:
     def stage(
         self, log: PartitionLog, batch: bytes, leader_epoch: int, header: RecordBatch | None
     ) -> tuple[int, CommitRound]:
-        """Give a batch its offsets; the round tells when it is durable."""
+        """Give a batch its offsets; its base offset, and the round in which it becomes durable."""
         if self.broken is not None:
             raise self.broken
+        if log in self._gathered:
+            self._stage_gathered(log)
         base_offset = self.directory.stage(log, batch, leader_epoch, header)
         self._kick_soon()
         return base_offset, self._open
 
-    def open_round(self) -> CommitRound:
-        """The round that takes what is staged now."""
+    def gather(
+        self, log: PartitionLog, records: Sequence[PlainRecord], leader_epoch: int, now_ms: int
+    ) -> CommitRound:
+        """Append records in one batch with all others of this turn of the loop, as Kafka's coordinator
+        does within its append.linger.ms; the round in which they become durable."""
         if self.broken is not None:
             raise self.broken
+        gathered = self._gathered.get(log)
+        if gathered is None:
+            gathered = self._gathered[log] = _Gathered(leader_epoch, now_ms)
+            self._kick_soon()
+        gathered.add(records)
+        if gathered.size > _GATHERED_BYTES:
+            self._stage_gathered(log)
         return self._open
 
-    def gather(self, gatherer: Gatherer) -> None:
-        """Let a gatherer stage when the open round is about to be written, or drop if it never will be."""
-        self._gatherers.append(gatherer)
-        self._kick_soon()
+    def has_gathered(self, log: PartitionLog) -> bool:
+        """Whether there are records that are not staged yet."""
+        return log in self._gathered
+
+    def _stage_gathered(self, log: PartitionLog) -> None:
+        gathered = self._gathered.pop(log)
+        header, batch = encode_plain_batch(gathered.records, gathered.now_ms, _LIKE_KAFKA)
+        self.stage(log, batch, gathered.leader_epoch, header)
 
     def _kick_soon(self) -> None:
         if not self._kicked and self._under_way is None:
@@ -170,11 +224,15 @@ class Committer:
         return self._under_way is None and not self._kicked
 
     def _kick(self) -> None:
-        error = self._stage_gathered()
-        self._kicked = False
-        if error is not None:
+        self._kicked = True  # what is staged here belongs to this round
+        try:
+            for log in tuple(self._gathered):
+                self._stage_gathered(log)
+        except StorageError as error:
+            self._kicked = False
             self._fail(CommitRound(), error)
             return
+        self._kicked = False
         sealed = self.directory.seal()
         if sealed is None:
             return
@@ -185,18 +243,8 @@ class Committer:
             late = self._loop.call_later(self._timeout, self._late)
             self._worker.do(partial(self._write, sealed), partial(self._written, sealed, late))
 
-    def _stage_gathered(self) -> StorageError | None:
-        self._kicked = True  # what is staged here goes with this round
-        gatherers, self._gatherers = self._gatherers, []
-        try:
-            for each in gatherers:
-                each.stage_gathered()
-        except StorageError as error:
-            return error
-        return None
-
     def _late(self) -> None:
-        """The disk is slow: tell those who wait, also for the round behind, and go on waiting."""
+        """The disk is slow: report it to all who wait, also for the next round, and continue to wait."""
         error = StorageLate(f"{self.directory.root} takes longer than {self._timeout:g} s to write")
         for round_ in (self._under_way, self._open):
             if round_ is not None:
@@ -228,13 +276,11 @@ class Committer:
             self._kick()
 
     def _fail(self, round_: CommitRound, error: StorageError) -> None:
-        """What was staged behind a failed round built on it, so all of it goes."""
+        """What was staged after a failed round built on it, so all of it goes."""
         if not isinstance(error, StorageFull):
             self.broken = error if isinstance(error, StorageBroken) else StorageBroken(str(error))
         self.directory.rollback()
-        gatherers, self._gatherers = self._gatherers, []
-        for each in gatherers:
-            each.drop_gathered()
+        self._gathered.clear()
         later, self._open = self._open, CommitRound()
         round_.end(error)
         later.end(error)

@@ -8,32 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
 
-from coterie.protocol.records import RecordBatch, encode_plain_batch
+from coterie.protocol.records import RecordBatch
 from coterie.server.metadata.topics import PartitionMetadata, TopicMetadata
-from coterie.server.partitions.committer import CommitRound, Committer
+from coterie.server.partitions.committer import CommitRound, Committer, PlainRecord
 from coterie.storage.errors import StorageError
 from coterie.storage.partition_log import PartitionLog
 
-__all__ = ["Partition", "PlainRecord"]
-
-#: Key and value, encoded; without a value it is a tombstone.
-PlainRecord = tuple[bytes, bytes | None]
-
-#: As Kafka's coordinator writes: no producer, and yet a sequence.
-_LIKE_KAFKA: Final = RecordBatch(base_sequence=0)
-#: Far below max.message.bytes: what is gathered beyond it goes into a batch of its own.
-_GATHERED_BYTES: Final = 256 * 1024
+__all__ = ["Partition"]
 
 
 class Partition:
     """One partition, whoever leads it."""
 
     __slots__ = (
-        "_gathered",
-        "_gathered_at_ms",
-        "_gathered_bytes",
         "_round",
         "_waiting",
         "committer",
@@ -61,9 +49,6 @@ class Partition:
         self.state: object | None = None
         self._waiting: list[Callable[[], None]] = []
         self._round: CommitRound | None = None
-        self._gathered: list[PlainRecord] = []
-        self._gathered_bytes = 0
-        self._gathered_at_ms = 0
 
     @property
     def leader(self) -> int:
@@ -76,45 +61,23 @@ class Partition:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing in it, nor on its way into it."""
-        return not self._gathered and self.log.log_end_offset == self.log.log_start_offset
+        empty = self.log.log_end_offset == self.log.log_start_offset
+        return empty and not self.committer.has_gathered(self.log)
 
     def append(self, batch: bytes, header: RecordBatch | None = None) -> tuple[int, CommitRound]:
         """Stage an encoded batch; its base offset, and the round in which it becomes durable.
 
-        Whoever has just built the batch gives its header, and it is not looked at again.
+        A caller that has just built the batch passes its header, and it is not decoded again.
         """
-        if self._gathered:
-            self.stage_gathered()
         base_offset, round_ = self.committer.stage(self.log, batch, self.leader_epoch, header)
         self._watch(round_)
         return base_offset, round_
 
     def gather(self, records: Sequence[PlainRecord], now_ms: int) -> CommitRound:
-        """Append records in one batch with all others of this turn of the loop, as Kafka's coordinator
-        does within its append.linger.ms; the round in which they become durable."""
-        round_ = self.committer.open_round()
-        if not self._gathered:
-            self._gathered_at_ms = now_ms
-            self.committer.gather(self)
-        self._gathered += records
-        for key, value in records:
-            self._gathered_bytes += len(key) + len(value or b"")
-        if self._gathered_bytes > _GATHERED_BYTES:
-            self.stage_gathered()
+        """Append records in one batch with all others of this turn of the loop."""
+        round_ = self.committer.gather(self.log, records, self.leader_epoch, now_ms)
         self._watch(round_)
         return round_
-
-    def stage_gathered(self) -> None:
-        """One batch of what was gathered; the committer's call, and anybody's who appends behind it."""
-        records = self._gathered
-        if records:
-            self.drop_gathered()
-            header, batch = encode_plain_batch(records, self._gathered_at_ms, _LIKE_KAFKA)
-            self.committer.stage(self.log, batch, self.leader_epoch, header)
-
-    def drop_gathered(self) -> None:
-        self._gathered = []
-        self._gathered_bytes = 0
 
     async def written(self) -> None:
         """Wait until everything that was appended so far is on disk, or will never be."""

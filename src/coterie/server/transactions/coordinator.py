@@ -22,8 +22,7 @@ from coterie.error_codes import ErrorCode
 from coterie.server.clock import Clock
 from coterie.server.metadata.features import ClusterFeatures
 from coterie.server.metadata.topics import TRANSACTION_STATE, ClusterMetadata
-from coterie.server.partitions.committer import CommitRound
-from coterie.server.partitions.rounds import when_all_end
+from coterie.server.partitions.committer import CommitRound, when_all_end
 from coterie.server.partitions.table import PartitionTable
 from coterie.server.settings.config import ServerConfig
 from coterie.server.transactions.markers import TransactionMarker, TransactionMarkers

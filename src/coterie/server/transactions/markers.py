@@ -13,9 +13,8 @@ from coterie.protocol.records import ControlRecordType, control_batch
 from coterie.server.clock import Clock
 from coterie.server.groups.service import GroupService, HostedShard
 from coterie.server.metadata.topics import CONSUMER_OFFSETS
-from coterie.server.partitions.committer import CommitRound
+from coterie.server.partitions.committer import CommitRound, when_all_end
 from coterie.server.partitions.partition import Partition
-from coterie.server.partitions.rounds import when_all_end
 from coterie.server.partitions.state import state_of
 from coterie.server.partitions.table import PartitionTable
 from coterie.storage.errors import StorageError

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from coterie.coordinator.consumer.assignment import MemberState, Owned, Partitions
 from coterie.coordinator.consumer.member import Member
 from coterie.coordinator.consumer.reconciliation import Course, reconcile
-from coterie.coordinator.consumer.refusal import Refused
+from coterie.coordinator.outcome import Refused
 from coterie.error_codes import ErrorCode
 from coterie.protocol.messages.consumer_groups import TopicPartitions
 from coterie.protocol.types import Uuid
