@@ -11,4 +11,4 @@ from typing import Final
 __all__ = ["PARTS"]
 
 #: In the order in which they run; `bench.<part>` is the module.
-PARTS: Final = ("protocol", "cluster", "cli", "client", "security", "spark")
+PARTS: Final = ("protocol", "cluster", "cli", "client", "requests", "security", "spark")
