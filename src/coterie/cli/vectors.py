@@ -23,7 +23,7 @@ __all__ = ["Verdict", "check_files", "check_vector", "read_vectors"]
 
 
 class Verdict(NamedTuple):
-    """What came of one vector; an empty failure is a pass."""
+    """The result of one vector; an empty failure is a pass."""
 
     title: str
     failure: str
@@ -98,7 +98,7 @@ def _message_of(api: str, kind: str) -> type[Message]:
 
 
 def _prefix(cls: type[Message], version: int) -> bytes:
-    """The number that stands before blobs and records: the record's type, or the version."""
+    """The number that precedes blobs and records: the type of the record, or the version."""
     if cls.__kind__ == "record-key":
         return cls.__key__.to_bytes(2, "big")
     return version.to_bytes(2, "big") if cls.__kind__ in ("data", "record-value") else b""
@@ -108,7 +108,7 @@ def _with_tags(message: Message, version: int, unknown: dict[int, bytes]) -> byt
     """The message's bytes with tagged fields that we do not know, as a newer Kafka would add them.
 
     The outermost tag section is at the very end, and empty (one zero byte) when all tagged fields are
-    at their defaults: so the bytes of such a twin tell where the section begins.
+    at their defaults: the section begins one byte before the end of such a twin.
     """
     encoded = encode(message, version)
     if not unknown:

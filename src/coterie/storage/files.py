@@ -2,7 +2,7 @@
 
 What this is: the only place in storage that calls the operating system. What this is not: anything about
 logs. Paths are absolute or relative to the working directory, as their caller made them; every call
-raises OSError as the system would. Tests put tests.kit.fault_fs behind the same interface.
+raises OSError as the system would. Tests use tests.kit.fault_fs, which has the same interface.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FileSystem(Protocol):
 
     def open(self, path: Path, *, create: bool = False, private: bool = False) -> File:
         """For reading and writing; `create` makes the file where there is none. A `private` one has secrets
-        in it: nobody but its owner may read it from now on."""
+        in it: only its owner may read it from now on."""
 
     def exists(self, path: Path) -> bool: ...
 
@@ -46,7 +46,7 @@ class FileSystem(Protocol):
         """Sorted names."""
 
     def mkdir(self, path: Path) -> None:
-        """With its parents; a directory that is there already is no error."""
+        """With its parents; an existing directory is not an error."""
 
     def rename(self, source: Path, target: Path) -> None:
         """Atomic; replaces a target file."""
@@ -61,7 +61,7 @@ class FileSystem(Protocol):
     def sync_directory(self, path: Path) -> None: ...
 
     def lock(self, path: Path) -> FileLock:
-        """Take the lock that the file at `path` stands for, or raise StorageLocked."""
+        """Take the lock that the file at `path` represents, or raise StorageLocked."""
 
 
 class OsFileSystem:
@@ -118,7 +118,7 @@ class OsFileSystem:
         except OSError:
             os.close(descriptor)
             raise
-        # The lock is the kernel's and ends with the process; the number is only for people to read.
+        # The lock is the kernel's and ends with the process; the number is only for users to read.
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
         return _OsLock(descriptor)
@@ -149,7 +149,7 @@ class MemoryFileSystem:
         path: Path,
         *,
         create: bool = False,
-        private: bool = False,  # noqa: ARG002 - nobody else can look into memory
+        private: bool = False,  # noqa: ARG002 - no other process can read this memory
     ) -> File:
         content = self._files.get(path)
         if content is None:

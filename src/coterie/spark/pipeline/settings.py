@@ -1,7 +1,7 @@
-"""Spark's settings while the pipeline works: as our files need them, and by how much there is.
+"""Spark's settings while the pipeline works: what our files need, and what fits the number of rows.
 
-Called by whatever writes tables or asks many of them. The session may be a user's own: it gets its settings
-back.
+Called by code that writes tables or queries many of them. The session may be a user's own, so its settings
+are restored.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _WRITING: Final = {
 #: Up to so many rows in all, planning and compiling take longer than the work. Half a million of them are
 #: built in two thirds of the time that it takes with the settings for many.
 _FEW_ROWS: Final = 500_000
-#: For few rows. Adaptive execution runs each stage as a job of its own and plans the others anew after it,
-#: and to compile a stage takes a young JVM longer than to interpret its plan.
+#: For few rows. Adaptive execution runs each stage as a job of its own and plans the others again after it,
+#: and compiling a stage takes a young JVM longer than interpreting its plan.
 _FEW: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
