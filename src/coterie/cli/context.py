@@ -11,9 +11,9 @@ from coterie.console.configuration import (
     Contexts,
     is_secret,
     keyring,
+    masked,
     parse_value,
     split_keyring,
-    told,
 )
 from coterie.console.options import complete_contexts, listed
 from coterie.console.output import Column, Format, Listing
@@ -39,7 +39,7 @@ CONTEXTS: Final[Listing[ContextRow]] = Listing(
         Column(
             "current",
             "boolean",
-            "Whether it is the one that is used unless told otherwise.",
+            "Whether it is the current context.",
             lambda each: each.current,
         ),
         Column(
@@ -98,7 +98,7 @@ def list_contexts(form: Format) -> None:
 @listed(SETTINGS)
 def show(name: str, form: Format) -> None:
     """Show the settings of a context, without secrets."""
-    rows = [SettingRow(key, told(key, value)) for key, value in Contexts().get(name).items()]
+    rows = [SettingRow(key, masked(key, value)) for key, value in Contexts().get(name).items()]
     SETTINGS.write(rows, form)
 
 

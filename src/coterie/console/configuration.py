@@ -27,7 +27,7 @@ from typing import Any, Final
 from coterie.console.directories import config_path
 from coterie.errors import CoterieError, InvalidSetting
 
-__all__ = ["Contexts", "context_names", "is_secret", "parse_value", "reveal", "told"]
+__all__ = ["Contexts", "context_names", "is_secret", "masked", "parse_value", "reveal"]
 
 _PLACES: Final = ("env", "file", "keyring")
 _SECRET: Final = re.compile(r"password|secret|jaas|token|ssl\.key\.pem|keystore\.key\b")
@@ -39,8 +39,8 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(name.replace("_", ".")) is not None
 
 
-def told(name: str, value: object) -> str:
-    """A setting's value as it may be shown: where a secret is kept, but not what it is."""
+def masked(name: str, value: object) -> str:
+    """A setting's value for display: of a secret, the place where it is kept."""
     if isinstance(value, Mapping):
         ((place, where),) = value.items()
         return f"from {place} {where}"
@@ -54,7 +54,7 @@ def parse_value(name: str, text: str) -> object:
         return {place: where}
     if is_secret(name):
         raise InvalidSetting(
-            f"{name} is a secret, and stays out of the file: give env:NAME, file:PATH or "
+            f"{name} is a secret, which is not stored in the file: give env:NAME, file:PATH or "
             "keyring:SERVICE/USER"
         )
     return text
@@ -112,7 +112,7 @@ def _from_keyring(name: str, where: str) -> str:
 
 
 class Contexts:
-    """The configuration file: what is in it, and changes that keep comments and everything else."""
+    """The contexts of the configuration file. Changes keep comments and all other content."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or config_path()
@@ -197,22 +197,20 @@ class Contexts:
     def _save(
         self, document: Any, current: str | None, items: Mapping[str, Mapping[str, object]]
     ) -> None:
-        """Write the document, if it says what it should: the file may be written in unusual ways."""
+        """Write the document, after checking that it reads as intended: TOML has many ways to nest tables."""
         from coterie.plans.documents import save_bytes  # noqa: PLC0415 - only for changes
 
         text = document.as_string()
         if self._parsed(text) != (current, items):
-            raise CoterieError(
-                f"{self.path} is written in a way that needs an editor: change it there"
-            )
+            raise CoterieError(f"{self.path} cannot be changed automatically: edit it")
         self._text, self.current, self.items = text, *self._parsed(text)
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # It may have a password in it that was written by hand.
+        # It may contain a password that was written by hand.
         save_bytes(self.path, text.encode(), private=True)
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """TOML reads `a.b = 1` as a table in a table; settings have dots in their names."""
+    """Settings by name: TOML reads `a.b = 1` as a table in a table."""
     for key, value in table.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping) and not (len(value) == 1 and set(value) <= set(_PLACES)):
@@ -224,7 +222,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, obj
 
 
 def _set(table: Any, name: str, value: object) -> None:
-    """Set `a.b.c` where it is, or where the tables that exist leave it to be."""
+    """Set `a.b.c` in place, or add it to the innermost table that exists."""
     import tomlkit  # noqa: PLC0415 - only for changes
 
     if isinstance(value, Mapping):
@@ -244,7 +242,7 @@ def _set(table: Any, name: str, value: object) -> None:
 
 
 def context_names(incomplete: str) -> list[str]:
-    """Contexts of the configuration file."""
+    """Names of contexts, for completion."""
     with contextlib.suppress(CoterieError):
         return [each for each in sorted(Contexts().items) if each.startswith(incomplete)]
     return []

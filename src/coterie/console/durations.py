@@ -11,7 +11,7 @@ __all__ = ["duration", "in_units"]
 
 _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
-#: A hundred years: the longest for which there is still a date when it is counted back from any moment.
+#: A hundred years. Longer durations lead to dates that Python does not have.
 _LONGEST_DAYS: Final = 36_500
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ else:
     _StrType = click.ParamType
 
 
-# -- where the cluster is ---------------------------------------------------------------------------------
+# -- the target cluster -----------------------------------------------------------------------------------
 
 
 def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
@@ -93,10 +93,10 @@ def complete_contexts(_: click.Context, __: click.Parameter, incomplete: str) ->
     return context_names(incomplete)
 
 
-# -- how output looks -------------------------------------------------------------------------------------
+# -- output -----------------------------------------------------------------------------------------------
 
 
-#: A listing; or how to find it, where an eager option decides.
+#: A listing, or a function that finds it by an eager option.
 Choice = Listing[Any] | Callable[[click.Context], Listing[Any]]
 #: The columns are known only when the command has run.
 _NO_COLUMNS: Final[Listing[Any]] = Listing("rows", "The columns depend on what is asked.", ())

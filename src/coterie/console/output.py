@@ -29,10 +29,10 @@ Kind = Literal["string", "integer", "number", "boolean", "time", "list", "rows"]
 
 
 class Need(Enum):
-    """What a command wants to know of groups; each is asked of the cluster at most once."""
+    """What a command needs to know about groups. Each takes requests, which are sent once."""
 
     DESCRIPTION = "description"
-    #: A description with what only the group's records tell.
+    #: A description, completed from the group's records in __consumer_offsets.
     RECORDS = "records"
     OFFSETS = "offsets"
     #: Implies description and offsets, which lag is computed from.
@@ -64,7 +64,7 @@ def iso(moment: datetime) -> str:
 
 
 def timestamp(ms: int | None) -> str | None:
-    """Kafka's milliseconds since 1970 as ISO 8601; what is unknown or impossible is None."""
+    """Kafka's milliseconds since 1970 as ISO 8601; None for unknown and impossible times."""
     if ms is None or ms < 0:
         return None
     try:
@@ -75,7 +75,7 @@ def timestamp(ms: int | None) -> str | None:
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """One column. `show` says when it is there unasked: always, in wide and machine formats, or never."""
+    """One column. `show` says when it is shown by default: always, in wide and machine formats, or never."""
 
     name: str
     kind: Kind
@@ -84,9 +84,9 @@ class Column(Generic[T]):
     show: Literal["always", "wide", "asked"] = "always"
     nullable: bool = False
     style: Callable[[Any], str | None] | None = None
-    #: Left out of a table in which no row has a value for it.
+    #: Omitted from a table in which no row has a value for it.
     sparse: bool = False
-    #: What has to be asked of the cluster for it; the command reads no more than its columns need.
+    #: What has to be requested for it; a command requests only what its columns need.
     needs: Need | None = None
     #: For rows: the listing they are of.
     of: Listing[Any] | None = None
@@ -106,7 +106,7 @@ class Column(Generic[T]):
 
 @dataclass(frozen=True)
 class Format:
-    """What the options said about output."""
+    """The options of output."""
 
     name: str = "table"
     headers: bool = True
@@ -124,7 +124,7 @@ class Listing(Generic[T]):
     sort: tuple[str, ...] = field(default=())
 
     def chosen(self, form: Format) -> list[Column[T]]:
-        """The columns that an output has."""
+        """The columns of an output."""
         flat = form.name in ("table", "wide", "csv", "name")
         if form.columns:
             chosen = [self.column(name) for name in form.columns]
@@ -148,12 +148,12 @@ class Listing(Generic[T]):
         raise click.UsageError(f"there is no column {name!r} here; there are: {names}")
 
     def needs(self, form: Format) -> set[Need]:
-        """What the columns and the order want to be asked for."""
+        """What has to be requested for the columns and the order."""
         used = self.chosen(form) + [self.column(each.lstrip("-")) for each in form.sort]
         return {each.needs for each in used if each.needs is not None}
 
     def sorted(self, items: Iterable[T], form: Format) -> list[T]:
-        """In the order asked for, and where that leaves a choice, in the listing's own; unknown is last."""
+        """Items by the columns of `--sort`, then by those of the listing; unknown values are last."""
         found = list(items)
         for name in reversed((*form.sort, *self.sort)):
             column = self.column(name.lstrip("-"))
@@ -167,7 +167,7 @@ class Listing(Generic[T]):
 
     def write(self, items: Iterable[T], form: Format) -> None:
         """Write the items to standard output."""
-        # Here, because a list of names needs none of it.
+        # Imported here, because --help does not need it.
         from coterie.console import rendering  # noqa: PLC0415
 
         columns = self.chosen(form)
@@ -228,7 +228,7 @@ _COLUMNS: Final[Listing[Column[Any]]] = Listing(
 
 
 def listing_of(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Listing[Sequence[Any]]:
-    """A listing of rows whose columns are known only now, such as those of a query."""
+    """A listing of rows whose columns are known only at run time, such as those of a query."""
 
     def is_number(at: int) -> bool:
         values = [row[at] for row in rows if row[at] is not None]

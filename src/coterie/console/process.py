@@ -1,4 +1,4 @@
-"""What the entry points of all tools share: exit codes, and a standard output with a buffer.
+"""Exit codes and buffered standard output, for the entry points of all tools.
 
 It is imported first, so it must be quick to load.
 """

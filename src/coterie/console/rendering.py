@@ -31,7 +31,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def render(columns: _Columns[T], items: list[T], form: Format) -> Iterator[str]:
-    """The parts of the output, in order."""
+    """The output, in parts."""
     return _RENDERERS[form.name](columns, items, form)
 
 
@@ -71,7 +71,7 @@ def _text(value: Any) -> str:
     return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
 
 
-# -- for people -------------------------------------------------------------------------------------------
+# -- tables -----------------------------------------------------------------------------------------------
 
 
 def _table(columns: _Columns[T], items: list[T], form: Format) -> Iterator[str]:
@@ -81,7 +81,7 @@ def _table(columns: _Columns[T], items: list[T], form: Format) -> Iterator[str]:
     values = [[column.get(item) for column in columns] for item in items]
     rows = [[cell(value) for value in row] for row in values]
     headers = [shown(column.header) for column in columns]
-    # Also without headers: lines that are written round after round stay in line.
+    # Headers count even if they are not shown, so that the rounds of `watch` have the same widths.
     widths = [max(_width(row[i]) for row in (headers, *rows)) for i in range(len(columns))]
     right = [column.kind in ("integer", "number") for column in columns]
     if form.headers:
@@ -132,7 +132,7 @@ def _names(columns: _Columns[T], items: list[T], _: Format) -> Iterator[str]:
         yield f"{shown(_text(get(item)))}\n"
 
 
-# -- for programs -----------------------------------------------------------------------------------------
+# -- machine formats --------------------------------------------------------------------------------------
 
 
 def _csv(columns: _Columns[T], items: list[T], form: Format) -> Iterator[str]:
@@ -177,10 +177,10 @@ def _json(columns: _Columns[T], items: list[T], _: Format) -> Iterator[str]:
 
 
 def _yaml(columns: _Columns[T], items: list[T], _: Format) -> Iterator[str]:
-    import yaml  # noqa: PLC0415 - only for those who want it
+    import yaml  # noqa: PLC0415 - slow to load
 
     class Dumper(yaml.SafeDumper):
-        """Names with odd characters are in double quotes, where YAML has escapes for them."""
+        """Writes names with control characters in double quotes, where YAML has escapes for them."""
 
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
             return True

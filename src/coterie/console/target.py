@@ -83,7 +83,7 @@ class Target:
         found: dict[str, object] = {}
         for layer in layers:
             for name, value in layer.items():
-                # Of two names of one setting the later one counts, so it has to be the last.
+                # A setting has several names, and the client takes the last one.
                 found.pop(name, None)
                 found[name] = value
         if "bootstrap.servers" not in found:
@@ -94,7 +94,7 @@ class Target:
         return found
 
     def _given(self) -> dict[str, object]:
-        """What the options say."""
+        """Settings from the options."""
         found: dict[str, object] = {}
         if self.bootstrap:
             found["bootstrap.servers"] = self.bootstrap
@@ -124,7 +124,7 @@ class Target:
         return found | {_java_name(key): reveal(key, value) for key, value in settings.items()}
 
     def run(self, work: Callable[[AdminClient], Awaitable[T]], *, quiet: bool = False) -> T:
-        """Do something with a client of the cluster; what takes long shows so, unless it is to be quiet."""
+        """Run `work` with a client of the cluster, with a progress bar unless `quiet` is set."""
         from coterie.client.admin import AdminClient  # noqa: PLC0415 - help and mistakes need none
 
         properties = self.properties()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from coterie.cli.main import main
-from coterie.console.configuration import Contexts, is_secret, parse_value, reveal, told
+from coterie.console.configuration import Contexts, is_secret, masked, parse_value, reveal
 from coterie.console.target import Target
 from coterie.errors import CoterieError, InvalidSetting
 from coterie.testing import EmbeddedCluster
@@ -319,8 +319,8 @@ def test_secrets_are_known_and_never_shown() -> None:
     secrets = ("sasl.password", "sasl_password", "ssl.key.password", "sasl.jaas.config")
     assert all(map(is_secret, secrets))
     assert not any(map(is_secret, ("sasl.username", "ssl.ca.location", "bootstrap.servers")))
-    assert told("sasl.password", "hunter2") == "(hidden)"
-    assert told("sasl.password", {"env": "NAME"}) == "from env NAME"
+    assert masked("sasl.password", "hunter2") == "(hidden)"
+    assert masked("sasl.password", {"env": "NAME"}) == "from env NAME"
     assert parse_value("sasl.password", "env:NAME") == {"env": "NAME"}
     assert parse_value("bootstrap.servers", "env:9092") == "env:9092"
     with pytest.raises(InvalidSetting) as caught:
