@@ -11,12 +11,18 @@ from typing import Any
 
 import pytest
 
+from coterie.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.protocol.messages.transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
 from coterie.testing import EmbeddedCluster
 from tests.compat.scenarios import unique
 from tests.kit import processes
 from tests.kit.kafka_clients import VERSIONS, KafkaClients
 from tests.kit.kafka_jars import KafkaRelease
 from tests.kit.plugin import require_kafka_clients
+from tests.kit.wire_client import WireClient
 
 pytestmark = pytest.mark.kafka
 
@@ -62,6 +68,18 @@ class Runs:
 
     def result(self, version: str) -> dict[str, Any]:
         return self._runs[version].result()
+
+    def producer_epoch(self, version: str) -> int:
+        """The epoch of the program's transactional producer, when all its transactions have ended."""
+        host, port = self._bootstrap.split(",")[0].split(":")
+        with WireClient(host, int(port)) as client:
+            topic = self.topics[version]
+            find = FindCoordinatorRequest(key_type=1, coordinator_keys=(topic,))
+            (found,) = client.ask(find, FindCoordinatorResponse).coordinators
+        with WireClient(found.host, found.port) as client:
+            describe = DescribeTransactionsRequest((topic,))
+            (state,) = client.ask(describe, DescribeTransactionsResponse).transaction_states
+        return state.producer_epoch
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
@@ -124,12 +142,15 @@ def test_works_on_our_cluster(client: str, runs: Runs) -> None:
         "group listed": True,
         "read": [f"value {number}" for number in range(10)],
         "committed": {"0": 5, "1": 5},
+        "read committed": ["first", "last"],
         "state after": "Empty",
         "group listed after": False,
         "topic listed after": False,
         "finalized": _FINALIZED if line >= (2, 7) else None,
         "supported": _supported(line),
     }
+    # Since 4.0 the end of each transaction bumps the epoch (KIP-890), and before that an abort may.
+    assert runs.producer_epoch(client) == 3 if line >= (4, 0) else runs.producer_epoch(client) < 3
 
 
 def _supported(line: tuple[int, int]) -> dict[str, list[int]] | None:

@@ -6,6 +6,7 @@
 
 import java.io.InputStream;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
@@ -28,6 +29,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaFuture;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -61,6 +63,7 @@ public class EveryVersion {
             describeTopic(admin);
             produce();
             consume(admin);
+            transact(admin, replicas);
             seen.put("state after", describeGroup(admin).state().toString());
             admin.deleteConsumerGroups(Collections.singleton(group)).all().get();
             seen.put("group listed after", isListed(admin));
@@ -144,6 +147,42 @@ public class EveryVersion {
         admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get().forEach(
             (partition, at) -> offsets.put(String.valueOf(partition.partition()), at.offset()));
         seen.put("committed", offsets);
+    }
+
+    // Two transactions are committed and the one between them is aborted.
+    void transact(AdminClient admin, short replicas) throws Exception {
+        TopicPartition partition = new TopicPartition(topic + "-transactions", 0);
+        NewTopic created = new NewTopic(partition.topic(), 1, replicas);
+        admin.createTopics(Collections.singleton(created)).all().get();
+        Properties config = config();
+        config.put("transactional.id", topic);
+        StringSerializer text = new StringSerializer();
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(config, text, text)) {
+            producer.initTransactions();
+            for (String value : Arrays.asList("first", "aborted", "last")) {
+                producer.beginTransaction();
+                producer.send(new ProducerRecord<>(partition.topic(), value)).get();
+                if (value.equals("aborted")) {
+                    producer.abortTransaction();
+                } else {
+                    producer.commitTransaction();
+                }
+            }
+        }
+        config = config();
+        config.put("isolation.level", "read_committed");
+        StringDeserializer read = new StringDeserializer();
+        List<String> values = new ArrayList<>();
+        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config, read, read)) {
+            consumer.assign(Collections.singleton(partition));
+            consumer.seekToBeginning(Collections.singleton(partition));
+            while (!values.contains("last")) {
+                for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofSeconds(1))) {
+                    values.add(record.value());
+                }
+            }
+        }
+        seen.put("read committed", values);
     }
 
     ConsumerGroupDescription describeGroup(AdminClient admin) throws Exception {

@@ -154,6 +154,7 @@ REQUESTS: list[Request] = [
     ApiVersionsRequest("test", "1"),
     MetadataRequest(),
     ListGroupsRequest(),
+    FindCoordinatorRequest(coordinator_keys=("g",)),
     DescribeGroupsRequest(("g",)),
     OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g"),)),
     JoinGroupRequest("g", 10_000, 10_000, protocol_type="consumer", protocols=(PROTOCOL,)),
