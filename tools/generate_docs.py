@@ -26,6 +26,9 @@ from coterie.server.settings.listeners import ListenerConfig
 from coterie.server.settings.security import SecurityConfig
 from coterie.server.settings.topics import acting_settings
 from coterie.testing.request_counts import requests
+from coterie.vocabulary.columns import Table
+from coterie.vocabulary.datasets import DATASETS
+from coterie.vocabulary.marts import MARTS
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "coterie"
@@ -194,6 +197,22 @@ def states() -> str:
     return "\n".join(lines)
 
 
+def columns(document: str, tables: Mapping[str, Table], *, optional: bool = False) -> str:
+    """A document with the table of columns after the heading of each dataset or mart."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    more = ("| may be null ", "|---", " yes |", "  |") if optional else ("", "", "", "")
+    for table in tables.values():
+        rows = [
+            f"| `{each.name}` | `{each.type}` |{more[2] if each.optional else more[3]} {each.meaning} |"
+            for each in table.columns
+        ]
+        head = [f"| column | type {more[0]}| meaning |", f"|---|---{more[1]}|---|"]
+        start = text.index("| column | type ", text.index(f"# `{table.name}`\n"))
+        end = text.index("\n\n", start) if "\n\n" in text[start:] else len(text) - 1
+        text = text[:start] + "\n".join([*head, *rows]) + text[end:]
+    return text
+
+
 def design() -> str:
     """DESIGN.md with its file map anew: each module, and the first line of what it says of itself."""
     rows = [
@@ -218,6 +237,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/settings.md": settings,
     "docs/states.md": states,
     "docs/requests.md": requests,
+    "docs/datasets.md": lambda: columns("docs/datasets.md", DATASETS, optional=True),
+    "docs/marts.md": lambda: columns("docs/marts.md", MARTS),
     "DESIGN.md": design,
     **{f"docs/schemas/{name}.json": partial(str, text) for name, text in schemas.texts().items()},
 }

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from coterie.datasets.schemas import LOG
 from coterie.datasets.times import EPOCH
 from coterie.spark.options import WITH_TOPICS, SourceOptions
 
@@ -53,7 +54,7 @@ def _push(options: SourceOptions, each: Filter) -> tuple[SourceOptions, bool]:
     if values is not None and column in _NAMES and _is_selected(options, column):
         chosen = options.selection.narrowed(_NAMES[column], values)
         return msgspec.structs.replace(options, selection=chosen), True
-    if options.dataset.kind == "log":
+    if options.dataset.name in LOG:
         return _push_place(options, each, column, values)
     return options, False
 

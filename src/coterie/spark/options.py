@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from coterie.datasets.log import BYTES_PER_OFFSET, LogQuery, LogRange, LogSource, SegmentSource
-from coterie.datasets.schemas import DATASETS, Dataset, dataset
+from coterie.datasets.schemas import DATASETS, LIVE, LOG, dataset
 from coterie.datasets.selection import Selection
 from coterie.datasets.times import milliseconds
 from coterie.errors import InvalidArgument, InvalidSetting
@@ -23,6 +23,7 @@ from coterie.protocol.group_state import GroupState, GroupType
 if TYPE_CHECKING:
     from coterie.datasets.cluster import ClusterSource
     from coterie.datasets.live import LiveQuery
+from coterie.vocabulary.columns import Table
 
 __all__ = ["OPTIONS", "WITH_TOPICS", "SourceOptions"]
 
@@ -56,7 +57,7 @@ _BY_LOWER: Final = {name.lower(): name for name in OPTIONS}
 WITH_TOPICS: Final = frozenset({"commits", "assignments", "offsets", "end_offsets"})
 _WITH_GROUPS: Final = frozenset(DATASETS) - {"end_offsets"}
 _WITH_STATES: Final = frozenset({"groups", "members", "assignments", "offsets", "errors"})
-_OF_THE_LOG: Final = frozenset(each.name for each in DATASETS.values() if each.kind == "log")
+_OF_THE_LOG: Final = frozenset(LOG)
 #: Options that choose, and the datasets that have something to choose by them.
 _CHOOSING: Final = {
     "groups": _WITH_GROUPS,
@@ -84,7 +85,7 @@ _UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 class SourceOptions(msgspec.Struct, frozen=True):
     """What the options of a DataFrame mean. Holds secrets, so it does not print."""
 
-    dataset: Dataset
+    dataset: Table
     properties: dict[str, str]
     selection: Selection
     columns: tuple[str, ...] | None = None
@@ -143,7 +144,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
         return found
 
     def _check(self, given: Mapping[str, str]) -> None:
-        if self.dataset.kind == "live" and self.segments is not None:
+        if self.dataset.name in LIVE and self.segments is not None:
             raise InvalidArgument(
                 f"dataset {self.dataset.name!r} is asked of a running cluster;"
                 " give bootstrap.servers instead of segments"
@@ -174,7 +175,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
 
     def check_stream(self) -> None:
         """Raise for what a stream cannot do, or cannot do without losing records."""
-        if self.dataset.kind != "log":
+        if self.dataset.name not in LOG:
             raise InvalidArgument(
                 f"dataset {self.dataset.name!r} is no stream; read it as a batch, or stream"
                 " 'commits', 'group_events' or 'log'"

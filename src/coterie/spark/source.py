@@ -18,7 +18,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from coterie.datasets.log import LogSlice, packed, read_log
-from coterie.datasets.schemas import pruned
+from coterie.datasets.schemas import LIVE, pruned
+from coterie.datasets.schemas import schema as schema_of
 from coterie.errors import InvalidArgument, PartialAnswer
 from coterie.spark.errors import in_one_line
 from coterie.spark.filters import push
@@ -77,7 +78,7 @@ def _pushes() -> bool:
 
 def _expected(options: SourceOptions, schema: StructType) -> pa.Schema:
     """The schema that Spark wants batches to have: ours, unless the user has named some columns."""
-    whole = options.dataset.schema
+    whole = schema_of(options.dataset.name)
     wanted: pa.Schema = to_arrow_schema(schema, timezone="UTC")
     pruned(options.dataset.name, wanted.names)
     for field in wanted:
@@ -151,7 +152,7 @@ class CoterieReader(DataSourceReader):
         options = self._options
         if options.selection.impossible:
             return []
-        if options.dataset.kind == "live":
+        if options.dataset.name in LIVE:
             # A client is imported where there is a cluster: each of Spark's processes would wait for it.
             from coterie.client import AdminClient  # noqa: PLC0415
             from coterie.datasets.live import plan_live  # noqa: PLC0415

@@ -6,7 +6,13 @@ from typing import Final
 
 from coterie.vocabulary.columns import Column, Table
 
-__all__ = ["GAPS"]
+__all__ = ["GAPS", "LAST_BUILD", "SNAPSHOTS", "SNAPSHOT_COLUMNS"]
+
+#: The first columns of every row of a snapshot.
+SNAPSHOT_COLUMNS: Final = (
+    Column("snapshot_id", "string", "The snapshot."),
+    Column("taken_at", "timestamp", "Time at which the snapshot began."),
+)
 
 GAPS: Final = Table(
     "gaps",
@@ -24,4 +30,22 @@ GAPS: Final = Table(
         Column("reason", "string", "The cause."),
         Column("since", "timestamp", "Time of the ingest that first found the gap."),
     ),
+)
+
+SNAPSHOTS: Final = Table(
+    "snapshots",
+    "One row per snapshot: when it was taken, of which cluster, and how much it found.",
+    (
+        *SNAPSHOT_COLUMNS,
+        Column("ended_at", "timestamp", "Time at which the snapshot ended."),
+        Column("cluster", "string", "The cluster."),
+        Column("group_count", "bigint", "Number of groups."),
+        Column("error_count", "bigint", "Number of rows in `errors`."),
+    ),
+)
+
+LAST_BUILD: Final = Table(
+    "last_build",
+    "One row for the newest build of the marts; no row before the first build.",
+    (Column("as_of", "timestamp", "The moment that the marts describe."),),
 )

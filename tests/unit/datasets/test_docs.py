@@ -5,36 +5,25 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from coterie.datasets.schemas import DATASETS, Dataset
 from coterie.spark.options import OPTIONS
 from coterie.testing import EmbeddedCluster
+from coterie.vocabulary.columns import Table
+from coterie.vocabulary.datasets import DATASETS
 from tests.kit.offsets_log import golden_disk
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "datasets.md"
 
 
-def spelled(kind: pa.DataType) -> str:
-    """An Arrow type as the document spells it."""
-    return str(kind).replace("element: ", "").replace("timestamp[us, tz=UTC]", "timestamp")
-
-
-def table(dataset: Dataset) -> str:
+def table(dataset: Table) -> str:
     rows = [
-        f"| `{column.name}` | {spelled(column.type)} | {'yes' if column.optional else ''} |"
+        f"| `{column.name}` | `{column.type}` | {'yes' if column.optional else ''} |"
         f" {column.meaning} |"
         for column in dataset.columns
     ]
-    head = [
-        f"### `{dataset.name}`",
-        "",
-        dataset.meaning,
-        "",
-        "| column | type | may be null | what |",
-    ]
-    return "\n".join([*head, "|---|---|---|---|", *rows, ""])
+    head = ["| column | type | may be null | meaning |", "|---|---|---|---|"]
+    return "\n".join([f"### `{dataset.name}`", "", dataset.meaning, "", *head, *rows, ""])
 
 
 def options() -> str:

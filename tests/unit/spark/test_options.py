@@ -9,6 +9,7 @@ from pyspark.sql.datasource import EqualTo
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
+from coterie.datasets.schemas import schema
 from coterie.errors import CoterieError, InvalidArgument
 from coterie.spark.filters import push
 from coterie.spark.options import SourceOptions
@@ -116,7 +117,7 @@ def test_a_batch_does_not_begin_at_the_end() -> None:
 )
 def test_of_two_limits_the_narrower_one_counts(given: dict[str, str], limit: ReadLimit) -> None:
     chosen = options("commits", **given)
-    assert CoterieStreamReader(chosen, chosen.dataset.schema).getDefaultReadLimit() == limit
+    assert CoterieStreamReader(chosen, schema("commits")).getDefaultReadLimit() == limit
 
 
 @pytest.mark.parametrize("given", PLACES, ids=str)

@@ -14,10 +14,9 @@ from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from coterie.datasets.schemas import stored_schema
+from coterie.datasets.schemas import arrow_schema, stored_schema
 from coterie.errors import InvalidArgument
 from coterie.vocabulary.columns import Column as Described
 from coterie.vocabulary.marts import MARTS
@@ -102,10 +101,7 @@ class Inputs:
             return self.get(name, self.tables[name])
         if name in MARTS:
             raise KeyError(name)
-        if name == GAPS.name:
-            columns = to_arrow_schema(schema_of(GAPS.columns), timezone="UTC")
-        else:
-            columns = stored_schema(name)
+        columns = arrow_schema(GAPS.columns) if name == GAPS.name else stored_schema(name)
         # From Arrow, because Spark then knows that the frame is empty and plans no work for it.
         return self.spark.createDataFrame(columns.empty_table())
 

@@ -15,25 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from coterie.datasets.schemas import TIMESTAMP
+from coterie.datasets.schemas import arrow_schema
 from coterie.spark.pipeline.catalog import Step
 from coterie.spark.pipeline.store import TableStore, Transaction
 from coterie.spark.pipeline.tables import LOG_TABLES, RawTable
+from coterie.vocabulary.tables import GAPS as DECLARED
 
 __all__ = ["GAPS", "Gap", "known_gaps", "read_until", "renewed", "table_of_gaps"]
 
-#: What SQL and marts call them.
-GAPS: Final = "gaps"
-_SCHEMA: Final = pa.schema(
-    [
-        ("partition", pa.int32()),
-        ("kind", pa.string()),
-        ("read_to", pa.int64()),
-        ("read_until", TIMESTAMP),
-        ("reason", pa.string()),
-        ("since", TIMESTAMP),
-    ]
-)
+GAPS: Final = DECLARED.name
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,4 +106,4 @@ def _newest_times(
 def table_of_gaps(store: TableStore) -> pa.Table:
     """The same as a table."""
     rows = [msgspec.structs.asdict(gap) for gap in known_gaps(store)]
-    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+    return pa.Table.from_pylist(rows, schema=arrow_schema(DECLARED.columns))

@@ -7,14 +7,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from coterie.datasets.schemas import TIMESTAMP
+from coterie.datasets.schemas import arrow_schema
 from coterie.spark.pipeline.catalog import Step
 from coterie.spark.pipeline.store import TableStore, Transaction
+from coterie.vocabulary.tables import LAST_BUILD as DECLARED
 
 __all__ = ["LAST_BUILD", "remember_build", "table_of_last_build"]
 
-LAST_BUILD: Final = "last_build"
-_SCHEMA: Final = pa.schema([("as_of", TIMESTAMP)])
+LAST_BUILD: Final = DECLARED.name
 
 
 def remember_build(transaction: Transaction, as_of: datetime | None, rows: dict[str, int]) -> None:
@@ -27,4 +27,4 @@ def table_of_last_build(store: TableStore) -> pa.Table:
     """One row with the moment; no row if there was no build, or nothing to build from."""
     as_of = store.state(Step.BUILD).get("as_of")
     rows = [] if as_of is None else [{"as_of": datetime.fromisoformat(as_of)}]
-    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+    return pa.Table.from_pylist(rows, schema=arrow_schema(DECLARED.columns))

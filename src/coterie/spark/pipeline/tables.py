@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from coterie.datasets.schemas import LIVE, SCHEMA_VERSION, TIMESTAMP, schema, stored_schema
+from coterie.datasets.schemas import LIVE, SCHEMA_VERSION, arrow_schema, schema, stored_schema
+from coterie.vocabulary import tables as vocabulary
 
 __all__ = [
     "BESIDE",
@@ -71,16 +72,7 @@ SNAPSHOT_TABLES: Final = tuple(_of_snapshot(name) for name in LIVE)
 SNAPSHOTS: Final = RawTable(
     "snapshots",
     "snapshots",
-    pa.schema(
-        [
-            pa.field("snapshot_id", pa.string()),
-            pa.field("taken_at", TIMESTAMP),
-            pa.field("ended_at", TIMESTAMP),
-            pa.field("cluster", pa.string()),
-            pa.field("group_count", pa.int64()),
-            pa.field("error_count", pa.int64()),
-        ]
-    ),
+    arrow_schema(vocabulary.SNAPSHOTS.columns),
     "taken_at",
     ("snapshot_id",),
 )
