@@ -89,7 +89,7 @@ def test_groups_are_listed_described_and_deleted(server: Server) -> None:
         assert counted(admin, before) == {"Metadata": 1, "ListGroups": server.brokers}
         state = listed[groups[0]].state
         assert state == ("Empty" if server.line >= (2, 6) else None)
-        coordinators = {listed[group].coordinator for group in groups}
+        coordinators = {listed[group].coordinator_id for group in groups}
         before = admin.requests.copy()
         described = await admin.describe_groups(groups)
         assert described.complete
@@ -181,15 +181,15 @@ def test_a_live_group_in_full(server: Server) -> None:
             assert "READ" in (group.authorized_operations or ())
             if server.version == "ours":
                 assert group.generation == 1
-                assert group.leader == member.member_id
+                assert group.leader_id == member.member_id
                 assert set(member.supported_protocols or ()) >= {"range"}
             else:
                 assert group.generation is None
                 assert group.sources["subscription"] == "DescribeGroups, member metadata"
                 deep = (await admin.describe_groups([live], deep=True))[live]
                 assert deep.not_read is None
-                assert (deep.generation, deep.leader) == (1, member.member_id)
-                assert deep.sources["leader"].startswith("__consumer_offsets-")
+                assert (deep.generation, deep.leader_id) == (1, member.member_id)
+                assert deep.sources["leader_id"].startswith("__consumer_offsets-")
             refused = await admin.delete_groups([live])
             assert isinstance(refused.errors[live], NonEmptyGroup)
             with pytest.raises(NonEmptyGroup, match="inactive"):
@@ -224,7 +224,7 @@ def test_lag_and_reset(server: Server) -> None:
         assert cost.pop("FindCoordinator", 1) == 1
         assert cost == {"DescribeGroups": 1, "OffsetFetch": 1, "ListOffsets": 2}
         (row,) = lag[group].partitions
-        assert (row.committed, row.log_start, row.log_end, row.lag) == (3, 0, 10, 7)
+        assert (row.committed_offset, row.log_start, row.log_end, row.lag) == (3, 0, 10, 7)
         assert lag[group].total == 7
         goals = [
             (To.earliest(), {first: 0, second: 0}),

@@ -100,7 +100,7 @@ def tool(kafka: KafkaCluster, tmp_path: Path) -> Tool:
 
 def test_by_the_command_line(tool: Tool, group: Group, topic: str) -> None:
     listed = json.loads(tool("groups", "list", "--type", group.kind, "-o", "json").stdout)
-    assert (group.name, group.kind) in {(each["group"], each["type"]) for each in listed}
+    assert (group.name, group.kind) in {(each["group_id"], each["type"]) for each in listed}
     (described,) = json.loads(tool("groups", "describe", group.name, "-o", "json").stdout)
     assert described["type"] == group.kind
     assert topic in json.dumps(described)

@@ -65,7 +65,7 @@ def command(form: Format) -> int:
         topics = await admin.describe_topics()
         groups = await admin.list_groups()
         missing.add(groups)
-        coordinated = Counter(each.coordinator for each in groups)
+        coordinated = Counter(each.coordinator_id for each in groups)
         leads = Counter(one.leader for each in topics for one in each.partitions)
         silent = {each.node_id for each in groups.broker_errors}
         return [

@@ -37,7 +37,7 @@ _AROUND: Final = 6
 #: Spaces between two columns.
 _GAP: Final = 2
 #: Columns that may be long; the others are numbers and words of ours.
-_NAMES: Final = frozenset({"group", "topic", "client_id"})
+_NAMES: Final = frozenset({"group_id", "topic", "client_id"})
 
 
 class Rounds(Protocol):

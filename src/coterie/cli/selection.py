@@ -72,7 +72,7 @@ class GroupRow:
     @property
     def coordinator(self) -> int | None:
         best = self.description or self.listing
-        return best.coordinator if best is not None else None
+        return best.coordinator_id if best is not None else None
 
     @property
     def protocol_type(self) -> str | None:

@@ -223,7 +223,7 @@ def _with_generation(group: GroupDescription, found: _Found) -> GroupDescription
     return msgspec.structs.replace(
         group,
         generation=value.generation,
-        leader=value.leader or None,
+        leader_id=value.leader or None,
         sources=group.sources | source,
     )
 

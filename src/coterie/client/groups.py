@@ -66,7 +66,7 @@ class Groups:
         described = await self.describe([*listed.items], deadline)
         items = {
             group.group_id: GroupListing(
-                group.group_id, group.protocol_type, group.state, group.type, group.coordinator
+                group.group_id, group.protocol_type, group.state, group.type, group.coordinator_id
             )
             for group in described
             if (not states or group.state in states) and (not types or group.type in types)
@@ -149,7 +149,7 @@ class Groups:
         if not members:
             described = await self.describe([group], deadline)
             members = tuple(
-                MemberIdentity(each.member_id, each.group_instance_id, reason)
+                MemberIdentity(each.member_id, each.instance_id, reason)
                 for each in described[group].members
             )
         if not members:

@@ -139,6 +139,14 @@ def lag_result(
     return LagResult(items, errors, broker_errors, GroupLag, described, offsets)
 
 
+def lag_between(committed_offset: int, log_end: int) -> int:
+    """The lag of a partition, by the one rule that every command, dataset and mart follows: never negative.
+
+    A commit past the end of the log, after the log was truncated or its topic was recreated, has lag 0.
+    """
+    return max(log_end - committed_offset, 0)
+
+
 def lag_of(
     group: GroupDescription,
     offsets: GroupOffsets,
@@ -174,7 +182,9 @@ def lag_of(
                 None if committed is None else committed.offset,
                 None if start is None else start.offset,
                 None if end is None else end.offset,
-                None if committed is None or end is None else end.offset - committed.offset,
+                None
+                if committed is None or end is None
+                else lag_between(committed.offset, end.offset),
                 None if owner is None else owner.member_id,
                 error,
                 None if committed is None else committed.leader_epoch,
@@ -202,7 +212,7 @@ def _from_commits(
                 at,
                 None,
                 log_end,
-                log_end - at,
+                lag_between(at, log_end),
                 None,
                 None,
                 each.leader_epoch,

@@ -191,7 +191,7 @@ class GroupListing(msgspec.Struct, frozen=True, gc=False):
     protocol_type: str
     state: GroupState | None
     type: GroupType | None
-    coordinator: int
+    coordinator_id: int
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -200,9 +200,9 @@ class Member(msgspec.Struct, frozen=True):
     member_id: str
     client_id: str
     host: str
-    group_instance_id: str | None = None
-    rack: str | None = None
-    epoch: int | None = None
+    instance_id: str | None = None
+    rack_id: str | None = None
+    member_epoch: int | None = None
     subscription: tuple[str, ...] | None = None
     subscription_regex: str | None = None
     supported_protocols: tuple[str, ...] | None = None
@@ -225,14 +225,14 @@ class GroupDescription(msgspec.Struct, frozen=True):
     type: GroupType
     state: GroupState
     protocol_type: str
-    coordinator: int
+    coordinator_id: int
     members: tuple[Member, ...] = ()
     protocol: str | None = None
     assignor: str | None = None
     generation: int | None = None
     epoch: int | None = None
     assignment_epoch: int | None = None
-    leader: str | None = None
+    leader_id: str | None = None
     new_member_added: bool | None = None
     received_consumer_offset_commits: bool | None = None
     received_transactional_offset_commits: bool | None = None
@@ -245,7 +245,7 @@ class GroupDescription(msgspec.Struct, frozen=True):
 class PartitionOffset(msgspec.Struct, frozen=True, gc=False):
     """A committed offset."""
 
-    offset: int
+    offset: int = msgspec.field(name="committed_offset")
     leader_epoch: int | None = None
     metadata: str = ""
 
@@ -270,7 +270,7 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
     """How far a group is behind in one partition; None where there is nothing to tell it from."""
 
     partition: TopicPartition
-    committed: int | None
+    committed_offset: int | None
     log_start: int | None
     log_end: int | None
     lag: int | None

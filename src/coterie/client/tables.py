@@ -27,6 +27,7 @@ class _Column(NamedTuple):
     """A field of a value: how it becomes plain, and what type it has in Arrow (given pyarrow)."""
 
     name: str
+    attribute: str
     plain: Callable[[Any], Any]
     arrow: Callable[[Any], Any]
 
@@ -35,8 +36,8 @@ def row_of(value: Any) -> Row:
     """A value with fields as a dict of what JSON knows; bytes stay bytes."""
     row: Row = {}
     kind: type = type(value)
-    for name, plain, _ in _columns(kind):
-        found = getattr(value, name)
+    for name, attribute, plain, _ in _columns(kind):
+        found = getattr(value, attribute)
         if type(found) is TopicPartition:
             row["topic"] = found.topic
             row["partition"] = found.partition
@@ -64,7 +65,7 @@ def arrow_table(rows: list[Row], schema: Any, notes: dict[str, str]) -> Any:
 
 def _arrow_fields(kind: type, pa: Any) -> list[tuple[str, Any]]:
     fields: list[tuple[str, Any]] = []
-    for name, _, arrow in _columns(kind):
+    for name, _, _, arrow in _columns(kind):
         found = arrow(pa)
         # A partition within a row is two columns of that row.
         fields += found if isinstance(found, list) else [(name, found)]
@@ -74,8 +75,12 @@ def _arrow_fields(kind: type, pa: Any) -> list[tuple[str, Any]]:
 @cache
 def _columns(kind: type) -> tuple[_Column, ...]:
     hints = typing.get_type_hints(kind)
-    names = getattr(kind, "__struct_fields__", None) or kind._fields  # type: ignore[attr-defined]
-    return tuple(_Column(name, *_rule(hints[name], field=True)) for name in names)
+    fields = getattr(kind, "__struct_fields__", None) or kind._fields  # type: ignore[attr-defined]
+    names = getattr(kind, "__struct_encode_fields__", fields)
+    return tuple(
+        _Column(name, field, *_rule(hints[field], field=True))
+        for name, field in zip(names, fields, strict=True)
+    )
 
 
 def _rule(hint: Any, *, field: bool = False) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:

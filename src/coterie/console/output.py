@@ -20,8 +20,19 @@ from typing import Any, Final, Generic, Literal, TypeVar
 import click
 
 from coterie.console.terminal import write
+from coterie.vocabulary.columns import Column as Declared
 
-__all__ = ["FORMATS", "Column", "Format", "Listing", "Need", "iso", "listing_of", "timestamp"]
+__all__ = [
+    "FORMATS",
+    "Column",
+    "Format",
+    "Listing",
+    "Need",
+    "declared",
+    "iso",
+    "listing_of",
+    "timestamp",
+]
 
 T = TypeVar("T")
 
@@ -53,6 +64,16 @@ _JSON_TYPES: Final[dict[Kind, dict[str, Any]]] = {
     "boolean": {"type": "boolean"},
     "time": {"type": "string", "format": "date-time"},
     "list": {"type": "array", "items": {"type": "string"}},
+}
+#: The kind of a column by its type in the vocabulary.
+_KINDS: Final[dict[str, Kind]] = {
+    "string": "string",
+    "int": "integer",
+    "bigint": "integer",
+    "double": "number",
+    "boolean": "boolean",
+    "timestamp": "time",
+    "array<string>": "list",
 }
 
 
@@ -90,10 +111,12 @@ class Column(Generic[T]):
     needs: Need | None = None
     #: For rows: the listing they are of.
     of: Listing[Any] | None = None
+    #: The header of a table, if it is shorter than the name.
+    heading: str = ""
 
     @property
     def header(self) -> str:
-        return self.name.upper().replace("_", "-")
+        return self.heading or self.name.upper().replace("_", "-")
 
     def schema(self) -> dict[str, Any]:
         if self.of is not None:
@@ -102,6 +125,11 @@ class Column(Generic[T]):
         if self.nullable:
             kind["type"] = [kind["type"], "null"]
         return {"description": self.doc, **kind}
+
+
+def declared(column: Declared, get: Callable[[T], Any], **options: Any) -> Column[T]:
+    """A column of the vocabulary: the name, type and meaning that it has everywhere."""
+    return Column(column.name, _KINDS[column.type], column.meaning, get, **options)
 
 
 @dataclass(frozen=True)
@@ -140,12 +168,15 @@ class Listing(Generic[T]):
         return [each for each in self.columns if each.show in shown]
 
     def column(self, name: str) -> Column[T]:
+        """A column by its name, or by the header that tables have for it."""
         wanted = name.strip().lower().replace("-", "_")
-        for each in self.columns:
-            if each.name == wanted:
-                return each
-        names = ", ".join(each.name for each in self.columns)
-        raise click.UsageError(f"there is no column {name!r} here; there are: {names}")
+        by_name = {each.name: each for each in self.columns}
+        by_header = {each.header.lower().replace("-", "_"): each for each in self.columns}
+        found = by_name.get(wanted) or by_header.get(wanted)
+        if found is None:
+            names = ", ".join(by_name)
+            raise click.UsageError(f"there is no column {name!r} here; there are: {names}")
+        return found
 
     def needs(self, form: Format) -> set[Need]:
         """What has to be requested for the columns and the order."""

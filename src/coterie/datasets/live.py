@@ -182,7 +182,7 @@ def _listed(admin: BlockingAdminClient, query: LiveQuery, selection: Selection) 
     nodes = {node.node_id: node for node in admin.nodes}
     wanted = [each for each in listed if selection.wants_group(each.group_id)]
     coordinators = {
-        each.group_id: nodes.get(each.coordinator) or Node(each.coordinator, "", -1)
+        each.group_id: nodes.get(each.coordinator_id) or Node(each.coordinator_id, "", -1)
         for each in wanted
     }
     types = {each.group_id: each.type for each in wanted if each.type is not None}
@@ -278,7 +278,7 @@ def _described(admin: BlockingAdminClient, query: LiveQuery, task: LiveTask) -> 
         if not _wanted(group, query.selection):
             continue
         if query.dataset == "groups":
-            yield group_row(group, addresses.get(group.coordinator))
+            yield group_row(group, addresses.get(group.coordinator_id))
             continue
         for member in group.members:
             if query.dataset == "members":

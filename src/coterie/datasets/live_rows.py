@@ -46,11 +46,11 @@ def group_row(group: GroupDescription, coordinator: str | None) -> Row:
         "protocol_type": group.protocol_type,
         "protocol": group.protocol,
         "assignor": group.assignor,
-        "coordinator_id": group.coordinator,
+        "coordinator_id": group.coordinator_id,
         "coordinator": coordinator,
         "generation": group.generation if group.epoch is None else group.epoch,
         "assignment_epoch": group.assignment_epoch,
-        "leader_id": group.leader,
+        "leader_id": group.leader_id,
         "member_count": len(group.members),
         "is_simple": group.type is GroupType.CLASSIC and not group.protocol_type,
         "authorized_operations": None if operations is None else list(operations),
@@ -63,15 +63,15 @@ def group_row(group: GroupDescription, coordinator: str | None) -> Row:
 
 def member_row(group: GroupDescription, member: Member) -> Row:
     """A member of a group."""
-    leads = None if group.leader is None else member.member_id == group.leader
+    leads = None if group.leader_id is None else member.member_id == group.leader_id
     return {
         "group_id": group.group_id,
         "member_id": member.member_id,
-        "instance_id": member.group_instance_id,
+        "instance_id": member.instance_id,
         "client_id": member.client_id,
         "host": member.host,
-        "rack_id": member.rack,
-        "member_epoch": member.epoch,
+        "rack_id": member.rack_id,
+        "member_epoch": member.member_epoch,
         "subscription": None if member.subscription is None else list(member.subscription),
         "subscription_regex": member.subscription_regex,
         "supported_protocols": None
@@ -103,7 +103,7 @@ def offset_rows(group: GroupLag) -> Iterator[Row]:
             "group_id": group.group_id,
             "topic": each.partition.topic,
             "partition": each.partition.partition,
-            "committed_offset": each.committed,
+            "committed_offset": each.committed_offset,
             "leader_epoch": each.leader_epoch,
             "metadata": each.metadata,
             "log_start": each.log_start,

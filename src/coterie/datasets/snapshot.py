@@ -73,7 +73,7 @@ def _rows(
     own = set(looked.partitions)
     ends = {key: end for key, end in looked.ends.items.items() if key in own}
     return {
-        "groups": (group_row(each, addresses.get(each.coordinator)) for each in groups),
+        "groups": (group_row(each, addresses.get(each.coordinator_id)) for each in groups),
         "members": (member_row(each, member) for each in groups for member in each.members),
         "assignments": _assignments(groups),
         "offsets": (row for each in lags for row in offset_rows(each)),

@@ -34,7 +34,7 @@ def tool(cluster: EmbeddedCluster, tmp_path: Path) -> Tool:
 
 def offsets(tool: Tool, group: str) -> dict[int, int]:
     done = tool("groups", "offsets", group, "-o", "json")
-    return {row["partition"]: row["offset"] for row in json.loads(done.stdout)}
+    return {row["partition"]: row["committed_offset"] for row in json.loads(done.stdout)}
 
 
 def names(tool: Tool, match: str) -> list[str]:
@@ -187,7 +187,7 @@ def test_some_done_and_some_not_is_partial(cluster: EmbeddedCluster, tool: Tool)
     assert done.returncode == 3
     results = json.loads(done.stdout)
     jsonschema.validate(results, json.loads((SCHEMAS / "results.json").read_text()))
-    assert {row["group"]: row["result"] for row in results} == {
+    assert {row["group_id"]: row["result"] for row in results} == {
         "mixed-empty": "done",
         "mixed-stable": "refused",
     }
@@ -292,7 +292,7 @@ def test_a_topic_alone_chooses_those_that_read_it(cluster: EmbeddedCluster, tool
     cluster.scene("empty_group", "rare-stranger", topic="orders", offset=0)
     for command in (("delete-offsets",), ("reset", "--to", "latest")):
         planned = tool("groups", *command, "--topic", "rare", "-o", "json")
-        assert {row["group"] for row in json.loads(planned.stdout)} == {"rare-reader"}
+        assert {row["group_id"] for row in json.loads(planned.stdout)} == {"rare-reader"}
 
 
 @pytest.mark.parametrize("kind", ["json", "csv"])
@@ -459,7 +459,7 @@ def test_ctrl_c_ends_without_a_word(cluster: EmbeddedCluster, tmp_path: Path) ->
         text=True,
     ) as process:
         assert process.stdout is not None
-        assert json.loads(process.stdout.readline())["group"] == "filler"
+        assert json.loads(process.stdout.readline())["group_id"] == "filler"
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=10)
     assert process.returncode == 130

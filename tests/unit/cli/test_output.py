@@ -131,9 +131,12 @@ def test_hostile_names_are_exact_in_json_and_harmless_everywhere(tool: Tool) -> 
         done = tool("groups", "list", HOSTILE, "-o", form)
         assert done.returncode == 0, done.stderr
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u200f]", done.stdout)
-    assert json.loads(tool("groups", "list", "-o", "json", HOSTILE).stdout)[0]["group"] == HOSTILE
     assert (
-        yaml.safe_load(tool("groups", "list", "-o", "yaml", HOSTILE).stdout)[0]["group"] == HOSTILE
+        json.loads(tool("groups", "list", "-o", "json", HOSTILE).stdout)[0]["group_id"] == HOSTILE
+    )
+    assert (
+        yaml.safe_load(tool("groups", "list", "-o", "yaml", HOSTILE).stdout)[0]["group_id"]
+        == HOSTILE
     )
     shown = tool("groups", "list", "-o", "name", HOSTILE).stdout
     assert shown == "a\\tb\\nc\\x1b[31md\\u202e\\u200fe\\\\x1b[red]=cmd()\n"
@@ -147,7 +150,10 @@ def test_csv_is_no_formula(start: str, world: EmbeddedCluster, tool: Tool) -> No
     world.scene("empty_group", name, topic="payments")
     try:
         text = tool("groups", "list", "-o", "csv", "--columns", "group,members", "--", name).stdout
-        assert list(csv.reader(io.StringIO(text))) == [["group", "members"], [f"'{name}", "0"]]
+        assert list(csv.reader(io.StringIO(text))) == [
+            ["group_id", "member_count"],
+            [f"'{name}", "0"],
+        ]
         exported = tool("groups", "export", "--as", "csv", "--", name).stdout
         assert exported.startswith(
             f"{name},payments,0,"
@@ -215,6 +221,15 @@ def test_groups_are_chosen_by_state_and_type(tmp_path: Path) -> None:
         assert tool("groups", "list", "--type", "consumer,share", "-o", "name").stdout == ""
         named = tool("groups", "list", "restless", "billing", "--state", "stable", "-o", "name")
         assert named.stdout == "billing\n"
+
+
+def test_columns_are_named_as_in_json_or_as_in_the_header_of_a_table(tool: Tool) -> None:
+    by_name, by_header = (
+        tool("groups", "lag", "--by", "group", "-o", "csv", "--columns", names, "--sort", order)
+        for names, order in (("group_id,total_lag", "-total_lag"), ("GROUP,lag", "-lag"))
+    )
+    assert by_name.stdout.startswith("group_id,total_lag\n")
+    assert by_name.stdout == by_header.stdout
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def other() -> Iterator[EmbeddedCluster]:
 
 def offset(tool: Tool, group: str) -> int:
     (row,) = json.loads(tool("groups", "offsets", group, "-o", "json").stdout)
-    return int(row["offset"])
+    return int(row["committed_offset"])
 
 
 def hint(errors: str) -> list[str]:

@@ -72,7 +72,7 @@ def test_kip181_is_told_and_says_where_it_comes_from(cluster: EmbeddedCluster) -
         group = (await admin.describe_groups(["stable"], authorized_operations=True))["stable"]
         assert (group.state, group.type) == (GroupState.STABLE, GroupType.CLASSIC)
         assert (group.protocol, group.protocol_type, group.generation) == ("range", "consumer", 1)
-        assert group.leader in {member.member_id for member in group.members}
+        assert group.leader_id in {member.member_id for member in group.members}
         assert group.received_consumer_offset_commits is False
         for member in group.members:
             assert member.subscription == ("orders",)
@@ -336,7 +336,7 @@ def test_metadata_of_other_clients_is_kept_as_it_is() -> None:
 def test_what_a_stock_broker_does_not_tell_is_none() -> None:
     group = classic(DescribedGroup(group_id="g", group_state="Stable", protocol_type="consumer"), 2)
     assert group.generation is None
-    assert group.leader is None
+    assert group.leader_id is None
     assert group.new_member_added is None
     assert group.authorized_operations is None
     assert "generation" not in group.sources

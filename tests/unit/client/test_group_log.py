@@ -32,12 +32,12 @@ def place_of(group: str) -> str:
 def test_generation_and_leader_come_from_the_log_and_say_so(cluster: EmbeddedCluster) -> None:
     async def scene(admin: AdminClient) -> None:
         plain = (await admin.describe_groups(["stable"]))["stable"]
-        assert (plain.generation, plain.leader) == (None, None)
+        assert (plain.generation, plain.leader_id) == (None, None)
         before = admin.requests.copy()
         deep = (await admin.describe_groups(["stable", "simple"], deep=True)).unwrap()
         group = deep["stable"]
         assert group.generation is not None
-        assert group.leader in {each.member_id for each in group.members}
+        assert group.leader_id in {each.member_id for each in group.members}
         assert group.sources["generation"].startswith(f"{place_of('stable')}, offset ")
         assert group.not_read is None
         # A group that has only committed offsets has no generation to look for.
@@ -77,7 +77,7 @@ def test_the_latest_record_counts_however_far_back_it_is(cluster: EmbeddedCluste
             (await admin.alter_offsets({same: dict.fromkeys(wide, offset)})).unwrap()
         before = admin.requests.copy()
         group = (await admin.describe_groups(["stable"], deep=True))["stable"]
-        assert group.leader in {each.member_id for each in group.members}
+        assert group.leader_id in {each.member_id for each in group.members}
         assert counted(admin, before)["Fetch"] == 2
 
     played(cluster, scene)
@@ -91,7 +91,7 @@ def test_what_may_not_be_read_is_told_and_stays_none(cluster: EmbeddedCluster, a
         described = await admin.describe_groups(["stable"], deep=True)
         assert described.complete
         group = described["stable"]
-        assert (group.generation, group.leader) == (None, None)
+        assert (group.generation, group.leader_id) == (None, None)
         assert group.not_read is not None
         assert group.not_read.startswith(f"{place_of('stable')} cannot be read: ")
         assert "TOPIC_AUTHORIZATION_FAILED" in group.not_read
@@ -143,7 +143,7 @@ def test_a_damaged_batch_is_trouble_of_its_partition_alone(
     async def scene(admin: AdminClient) -> None:
         described = (await admin.describe_groups(["stable", "other"], deep=True)).unwrap()
         group = described["stable"]
-        assert (group.generation, group.leader) == (None, None)
+        assert (group.generation, group.leader_id) == (None, None)
         assert group.not_read is not None
         assert group.not_read.startswith(f"{place_of('stable')} cannot be read: ")
         assert "checksum" in group.not_read

@@ -40,7 +40,7 @@ def test_every_broker_is_asked_once_and_the_answers_are_merged(cluster: Embedded
         listed = await admin.list_groups()
         assert listed.complete
         assert len(listed) == 11
-        assert {each.coordinator for each in listed} == {1, 2, 3}
+        assert {each.coordinator_id for each in listed} == {1, 2, 3}
         # Once to learn who there is, and once to see that nothing has moved; then only that.
         assert counted(admin, Counter()) == {"Metadata": 2, "ListGroups": 3}
         before = admin.requests.copy()

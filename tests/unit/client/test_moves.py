@@ -85,7 +85,7 @@ def test_a_move_in_a_quick_first_list_is_no_gap() -> None:
     async def scene(admin: AdminClient) -> None:
         listed = await admin.list_groups()
         assert listed.complete
-        assert listed["orders"].coordinator == 2
+        assert listed["orders"].coordinator_id == 2
         assert pair.probed == 1
 
     run(play(pair, scene))
@@ -125,7 +125,7 @@ def test_a_move_between_two_lists_is_noticed_by_the_second() -> None:
         pair.on_list = heard
         listed = await admin.list_groups()
         assert listed.complete
-        assert listed["orders"].coordinator == 2
+        assert listed["orders"].coordinator_id == 2
 
     run(play(pair, scene))
 

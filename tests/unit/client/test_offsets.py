@@ -78,6 +78,16 @@ def test_an_old_coordinator_is_asked_for_each_group(version: int) -> None:
         played(cluster, scene)
 
 
+def test_a_commit_past_the_end_of_the_log_has_no_lag(cluster: EmbeddedCluster) -> None:
+    async def scene(admin: AdminClient) -> None:
+        (await admin.alter_offsets({"ahead": {ORDERS[0]: PartitionOffset(7)}})).unwrap()
+        (row,) = (await admin.lag(["ahead"]))["ahead"].partitions
+        assert (row.committed_offset, row.log_end, row.lag) == (7, 0, 0)
+        (await admin.delete_groups(["ahead"])).unwrap()
+
+    played(cluster, scene)
+
+
 def test_lag_of_many_groups_costs_what_it_must(cluster: EmbeddedCluster) -> None:
     async def scene(admin: AdminClient) -> None:
         lag = await admin.lag([*GROUPS, "live"])
@@ -91,7 +101,7 @@ def test_lag_of_many_groups_costs_what_it_must(cluster: EmbeddedCluster) -> None
         }
         assert lag["reader-1"].total == 0
         row = lag["reader-1"].partitions[0]
-        assert (row.committed, row.log_start, row.log_end, row.lag) == (0, None, 0, 0)
+        assert (row.committed_offset, row.log_start, row.log_end, row.lag) == (0, None, 0, 0)
         # Assigned and not committed: shown, with its member, and without a lag.
         live = lag["live"].partitions
         assert sorted(each.partition for each in live) == ORDERS

@@ -61,7 +61,7 @@ def test_a_list_waits_for_coordinators_that_are_not_ready() -> None:
             listed = await call
             assert listed.complete
             assert list(listed.items) == ["orders"]
-            assert listed["orders"].coordinator == to
+            assert listed["orders"].coordinator_id == to
             # Asked until nobody was loading any more: twice in vain, once to the end.
             assert admin.requests["DescribeGroups"] == 9
 

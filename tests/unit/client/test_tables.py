@@ -50,7 +50,7 @@ ITEMS = {
         1,
         (MEMBER,),
         authorized_operations=("READ",),
-        sources={"leader": "the log"},
+        sources={"leader_id": "the log"},
     ),
     GroupOffsets: GroupOffsets("g", {ORDERS: PartitionOffset(7, 1, "note")}, {ORDERS: "no"}),
     GroupLag: GroupLag(
@@ -105,7 +105,9 @@ def test_partitions_are_always_two_columns() -> None:
         {**PLACE, "offset": 3, "timestamp": None, "leader_epoch": 1}
     ]
     (group,) = result_of(GroupOffsets).to_dicts()
-    assert group["offsets"] == [{**PLACE, "offset": 7, "leader_epoch": 1, "metadata": "note"}]
+    assert group["offsets"] == [
+        {**PLACE, "committed_offset": 7, "leader_epoch": 1, "metadata": "note"}
+    ]
     assert group["errors"] == [{**PLACE, "error": "no"}]
     (lag,) = result_of(GroupLag).to_dicts()
     assert lag["partitions"][0].items() >= {**PLACE, "lag": 2}.items()

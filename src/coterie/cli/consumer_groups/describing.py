@@ -203,7 +203,7 @@ async def _states(session: Session, options: Options, groups: list[GroupDescript
         there = _say_state(session, group)
         all_there = all_there and there
         if there:
-            node = await session.node(group.coordinator)
+            node = await session.node(group.coordinator_id)
             out.write(
                 views.state_table(
                     group,

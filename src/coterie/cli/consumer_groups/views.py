@@ -128,7 +128,7 @@ def member_table(
         for each in group.members
         if topics is None or any(one.topic in topics for one in each.assignment or ())
     ]
-    static = any(member.group_instance_id for member in members)
+    static = any(member.instance_id for member in members)
     kinds = {member.upgraded for member in members}
     mixed = {True, False} <= kinds
     columns: list[Column] = [("GROUP", 15), ("CONSUMER-ID", 15)]
@@ -151,7 +151,7 @@ def member_table(
     rows: list[Row] = []
     for member in members:
         row: Row = (name(group.group_id), name(member.member_id))
-        row += (name(member.group_instance_id or ""),) if static else ()
+        row += (name(member.instance_id or ""),) if static else ()
         row += (name(member.host), name(member.client_id))
         row += (str(len(set(member.assignment or ()))),)
         row += _verbose(group, member, name, mixed=mixed) if verbose else ()
@@ -162,7 +162,7 @@ def member_table(
 
 def _verbose(group: GroupDescription, member: Member, name: Name, *, mixed: bool) -> Row:
     cells = (
-        _text(member.epoch),
+        _text(member.member_epoch),
         name(_assignment(member.assignment)),
         _text(group.assignment_epoch),
         name(_assignment(member.target_assignment)),
@@ -208,5 +208,5 @@ def state_table(
     row += (str(len(group.members)),)
     if kip_181:
         columns += [("GENERATION-ID", 15), ("LEADER-ID", None)]
-        row += (_text(group.generation), name(_text(group.leader)))
+        row += (_text(group.generation), name(_text(group.leader_id)))
     return table(columns, [row], fit=(0, 1)) + "\n"

@@ -15,9 +15,10 @@ from coterie.cli import listings
 from coterie.cli.selection import GroupRow, Missing, Selection, selected
 from coterie.console.durations import duration, in_units
 from coterie.console.options import connected, listed
-from coterie.console.output import Column, Format, Listing, Need, timestamp
+from coterie.console.output import Column, Format, Listing, Need, declared, timestamp
 from coterie.console.target import Target
 from coterie.console.terminal import flush, is_screen, is_terminal
+from coterie.vocabulary import columns
 
 if TYPE_CHECKING:
     from coterie.client.admin import AdminClient
@@ -45,89 +46,64 @@ class Watched:
     produced: float | None = None
 
 
-def _common(*columns: Column[Watched]) -> tuple[Column[Watched], ...]:
-    return (
-        *columns,
-        Column(
-            "lag",
-            "integer",
-            "How many records behind.",
-            lambda each: each.lag,
-            nullable=True,
-            style=listings.lag_style,
-        ),
-        Column(
-            "rate",
-            "number",
-            "Records per second that were committed since the line before.",
-            lambda each: each.rate,
-            nullable=True,
-        ),
-        Column(
-            "produced",
-            "number",
-            "Records per second that were written meanwhile.",
-            lambda each: each.produced,
-            nullable=True,
-        ),
-    )
-
-
-_GROUP: Final[Column[Watched]] = Column(
-    "group", "string", "The group's id.", lambda each: each.group
-)
-_STATE: Final[Column[Watched]] = Column(
-    "state",
-    "string",
-    "Its state.",
-    lambda each: each.state,
-    nullable=True,
-    style=listings.state_style,
-)
 _AT: Final[Column[Watched]] = Column(
     "at", "time", "When it was so.", lambda each: timestamp(each.at)
 )
+_RATES: Final[tuple[Column[Watched], ...]] = (
+    Column(
+        "rate",
+        "number",
+        "Records per second that were committed since the line before.",
+        lambda each: each.rate,
+        nullable=True,
+    ),
+    Column(
+        "produced",
+        "number",
+        "Records per second that were written meanwhile.",
+        lambda each: each.produced,
+        nullable=True,
+    ),
+)
+
+
+def _lag(column: columns.Column) -> Column[Watched]:
+    return declared(
+        column, lambda each: each.lag, nullable=True, style=listings.lag_style, heading="LAG"
+    )
+
 
 WATCHED_GROUPS: Final[Listing[Watched]] = Listing(
     "watched-groups",
     "Groups as they change, one per row and moment.",
     (
-        *_common(
-            _GROUP,
-            _STATE,
-            Column(
-                "members", "integer", "How many members.", lambda each: each.members, nullable=True
-            ),
-        ),
+        listings.GROUP,
+        listings.STATE,
+        declared(columns.MEMBER_COUNT, lambda each: each.members, nullable=True, heading="MEMBERS"),
+        _lag(columns.TOTAL_LAG),
+        *_RATES,
         _AT,
     ),
-    sort=("group",),
+    sort=("group_id",),
 )
 WATCHED_PARTITIONS: Final[Listing[Watched]] = Listing(
     "watched-partitions",
     "Partitions of one group as they change, one per row and moment.",
     (
-        *_common(
-            _GROUP,
-            _STATE,
-            Column("topic", "string", "The topic.", lambda each: each.partition.topic),
-            Column("partition", "integer", "Its number.", lambda each: each.partition.partition),
-            Column(
-                "committed",
-                "integer",
-                "What the group reads next.",
-                lambda each: each.committed,
-                nullable=True,
-            ),
-            Column(
-                "log_end",
-                "integer",
-                "The end of the log.",
-                lambda each: each.log_end,
-                nullable=True,
-            ),
+        listings.GROUP,
+        listings.STATE,
+        declared(columns.TOPIC, lambda each: each.partition.topic),
+        declared(columns.PARTITION, lambda each: each.partition.partition),
+        declared(
+            columns.COMMITTED_OFFSET,
+            lambda each: each.committed,
+            nullable=True,
+            heading="COMMITTED",
         ),
-        Column("client_id", "string", "Who has it.", lambda each: each.client_id, nullable=True),
+        declared(columns.LOG_END, lambda each: each.log_end, nullable=True),
+        _lag(columns.LAG),
+        *_RATES,
+        declared(columns.CLIENT_ID, lambda each: each.client_id, nullable=True),
         _AT,
     ),
     sort=("topic", "partition"),
@@ -173,7 +149,7 @@ class Sampler:
                 row.state,
                 len(row.description.members) if row.description is not None else None,
                 _sum(each.lag for each in parts),
-                _sum(each.committed for each in parts),
+                _sum(each.committed_offset for each in parts),
                 _sum(each.log_end for each in parts),
             )
         ]
@@ -186,7 +162,7 @@ class Sampler:
                 row.state,
                 None,
                 each.each.lag,
-                each.each.committed,
+                each.each.committed_offset,
                 each.each.log_end,
                 each.partition,
                 each.each.client_id,

@@ -1,6 +1,6 @@
 """The listings about groups: every column of every output, declared once."""
 
-from coterie.cli.listings.common import lag_style, state_style
+from coterie.cli.listings.common import GROUP, STATE, lag_style
 from coterie.cli.listings.groups import DESCRIPTIONS, GROUPS, MEMBERS, MemberRow, member_rows
 from coterie.cli.listings.offsets import (
     GROUP_LAG,
@@ -23,6 +23,7 @@ from coterie.cli.listings.plans import (
 
 __all__ = [
     "DESCRIPTIONS",
+    "GROUP",
     "GROUPS",
     "GROUP_LAG",
     "LAG",
@@ -31,6 +32,7 @@ __all__ = [
     "PLANNED_GROUPS",
     "PLANNED_OFFSETS",
     "RESULTS",
+    "STATE",
     "TOPIC_LAG",
     "LagRow",
     "LagSum",
@@ -42,5 +44,4 @@ __all__ = [
     "lag_sums",
     "member_rows",
     "planned_offset_rows",
-    "state_style",
 ]

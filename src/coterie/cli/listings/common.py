@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from coterie.cli.selection import GroupRow
-from coterie.console.output import Column
+from coterie.console.output import Column, declared
+from coterie.vocabulary import columns
 
 __all__ = [
     "COORDINATOR",
@@ -29,36 +30,16 @@ def lag_style(lag: Any) -> str | None:
     return "yellow" if lag else None
 
 
-GROUP: Final[Column[Any]] = Column("group", "string", "The group's id.", lambda each: each.group)
-STATE: Final[Column[Any]] = Column(
-    "state",
-    "string",
-    "Where the group is in its life, in Kafka's words.",
-    lambda each: each.state,
-    nullable=True,
-    style=state_style,
+GROUP: Final[Column[Any]] = declared(columns.GROUP_ID, lambda each: each.group, heading="GROUP")
+STATE: Final[Column[Any]] = declared(
+    columns.STATE, lambda each: each.state, nullable=True, style=state_style
 )
-TYPE: Final[Column[Any]] = Column(
-    "type",
-    "string",
-    "Its protocol: classic, consumer (KIP-848), share or streams.",
-    lambda each: each.type,
-    nullable=True,
+TYPE: Final[Column[Any]] = declared(columns.TYPE, lambda each: each.type, nullable=True)
+COORDINATOR: Final[Column[GroupRow]] = declared(
+    columns.COORDINATOR_ID, lambda each: each.coordinator, nullable=True, heading="COORDINATOR"
 )
-COORDINATOR: Final[Column[GroupRow]] = Column(
-    "coordinator",
-    "integer",
-    "The id of the broker that coordinates it.",
-    lambda each: each.coordinator,
-    nullable=True,
-)
-PROTOCOL_TYPE: Final[Column[GroupRow]] = Column(
-    "protocol_type",
-    "string",
-    "What kind of client runs it, such as consumer or connect; empty if none ever joined.",
-    lambda each: each.protocol_type,
-    show="wide",
-    nullable=True,
+PROTOCOL_TYPE: Final[Column[GroupRow]] = declared(
+    columns.PROTOCOL_TYPE, lambda each: each.protocol_type, show="wide", nullable=True
 )
 
 

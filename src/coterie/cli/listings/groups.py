@@ -17,7 +17,27 @@ from coterie.cli.listings.common import (
 )
 from coterie.cli.listings.offsets import LAG, lag_rows
 from coterie.cli.selection import GroupRow
-from coterie.console.output import Column, Listing, Need, timestamp
+from coterie.console.output import Column, Listing, Need, declared, timestamp
+from coterie.vocabulary.columns import (
+    ASSIGNMENT_COUNT,
+    ASSIGNMENT_EPOCH,
+    ASSIGNOR,
+    AUTHORIZED_OPERATIONS,
+    CLIENT_ID,
+    GENERATION,
+    HOST,
+    INSTANCE_ID,
+    LAST_COMMIT,
+    LEADER_ID,
+    MEMBER_COUNT,
+    MEMBER_EPOCH,
+    MEMBER_ID,
+    RACK_ID,
+    SUBSCRIPTION,
+    SUPPORTED_PROTOCOLS,
+    TOPICS,
+    TOTAL_LAG,
+)
 
 if TYPE_CHECKING:
     from coterie.client.results import Member, TopicPartition
@@ -33,44 +53,39 @@ GROUPS: Final[Listing[GroupRow]] = Listing(
         TYPE,
         COORDINATOR,
         PROTOCOL_TYPE,
-        Column(
-            "members",
-            "integer",
-            "How many members it has.",
+        declared(
+            MEMBER_COUNT,
             lambda each: None if each.description is None else len(each.description.members),
             show="asked",
             nullable=True,
             needs=Need.DESCRIPTION,
+            heading="MEMBERS",
         ),
-        Column(
-            "lag",
-            "integer",
-            "How many records it is behind, in all partitions together; null if none tells.",
+        declared(
+            TOTAL_LAG,
             lag_of,
             show="asked",
             nullable=True,
             style=lag_style,
             needs=Need.LAG,
+            heading="LAG",
         ),
-        Column(
-            "topics",
-            "list",
-            "What it has committed in, or reads.",
+        declared(
+            TOPICS.here("Topics with committed offsets, and topics that members read."),
             lambda each: each.topics,
             show="asked",
             needs=Need.TOPICS,
         ),
-        Column(
-            "last_commit_at",
-            "time",
-            "When it last committed; null if the log knows of no commit.",
+        declared(
+            LAST_COMMIT.here("When it last committed; null if the log has no commit."),
             lambda each: timestamp(each.last_commit),
             show="asked",
             nullable=True,
             needs=Need.COMMITS,
+            heading="LAST-COMMIT-AT",
         ),
     ),
-    sort=("group",),
+    sort=("group_id",),
 )
 
 
@@ -113,53 +128,33 @@ MEMBERS: Final[Listing[MemberRow]] = Listing(
     "Members of groups, one per row.",
     (
         GROUP,
-        Column("member", "string", "The member's id.", lambda each: each.member.member_id),
-        Column("client_id", "string", "The client's name.", lambda each: each.member.client_id),
-        Column("host", "string", "Where it connects from.", lambda each: each.member.host),
-        Column(
-            "instance_id",
-            "string",
-            "The instance id of a static member.",
-            lambda each: each.member.group_instance_id,
+        declared(MEMBER_ID, lambda each: each.member.member_id, heading="MEMBER"),
+        declared(CLIENT_ID, lambda each: each.member.client_id),
+        declared(HOST, lambda each: each.member.host),
+        declared(INSTANCE_ID, lambda each: each.member.instance_id, show="wide", nullable=True),
+        declared(
+            RACK_ID, lambda each: each.member.rack_id, show="wide", nullable=True, heading="RACK"
+        ),
+        declared(
+            MEMBER_EPOCH,
+            lambda each: each.member.member_epoch,
             show="wide",
             nullable=True,
+            heading="EPOCH",
         ),
-        Column(
-            "rack",
-            "string",
-            "Its rack, if it says.",
-            lambda each: each.member.rack,
-            show="wide",
-            nullable=True,
-        ),
-        Column(
-            "epoch",
-            "integer",
-            "The member's epoch (KIP-848).",
-            lambda each: each.member.epoch,
-            show="wide",
-            nullable=True,
-        ),
-        Column(
-            "assignment_strategy",
-            "list",
-            "The assignors that it offers (KIP-181); null if the broker does not tell.",
-            _strategy,
-            nullable=True,
-        ),
-        Column(
-            "subscription",
-            "list",
-            "The topics that it subscribes to; a pattern is between slashes.",
+        declared(SUPPORTED_PROTOCOLS, _strategy, nullable=True, heading="ASSIGNMENT-STRATEGY"),
+        declared(
+            SUBSCRIPTION.here(
+                "Topics that the member subscribes to; a pattern is between slashes."
+            ),
             _subscription,
             nullable=True,
         ),
-        Column(
-            "partitions",
-            "integer",
-            "How many partitions it has.",
+        declared(
+            ASSIGNMENT_COUNT,
             lambda each: None if each.member.assignment is None else len(each.member.assignment),
             nullable=True,
+            heading="PARTITIONS",
         ),
         Column(
             "assignment",
@@ -193,7 +188,7 @@ MEMBERS: Final[Listing[MemberRow]] = Listing(
             nullable=True,
         ),
     ),
-    sort=("group", "client_id", "member"),
+    sort=("group_id", "client_id", "member_id"),
 )
 
 
@@ -218,10 +213,8 @@ DESCRIPTIONS: Final[Listing[GroupRow]] = Listing(
         TYPE,
         COORDINATOR,
         PROTOCOL_TYPE,
-        Column(
-            "generation",
-            "integer",
-            "The generation of a classic group (KIP-181), or the epoch of another.",
+        declared(
+            GENERATION,
             lambda row: (
                 _told("generation")(row)
                 if _told("generation")(row) is not None
@@ -229,58 +222,22 @@ DESCRIPTIONS: Final[Listing[GroupRow]] = Listing(
             ),
             nullable=True,
         ),
-        Column(
-            "assignment_epoch",
-            "integer",
-            "The epoch of the target assignment (KIP-848).",
-            _told("assignment_epoch"),
-            show="wide",
-            nullable=True,
-        ),
-        Column(
-            "leader",
-            "string",
-            "The member that assigns partitions in a classic group (KIP-181).",
-            _told("leader"),
-            nullable=True,
-        ),
-        Column(
-            "assignment_strategy",
-            "string",
-            "The assignor in use.",
-            _told("assignor"),
-            nullable=True,
-        ),
-        Column(
-            "subscription",
-            "list",
-            "The topics that its members subscribe to, all together.",
+        declared(ASSIGNMENT_EPOCH, _told("assignment_epoch"), show="wide", nullable=True),
+        declared(LEADER_ID, _told("leader_id"), nullable=True, heading="LEADER"),
+        declared(ASSIGNOR, _told("assignor"), nullable=True, heading="ASSIGNMENT-STRATEGY"),
+        declared(
+            SUBSCRIPTION.here("Topics that the members subscribe to."),
             lambda row: sorted(
                 {each for one in member_rows(row) for each in _subscription(one) or ()}
             ),
         ),
-        Column(
-            "members_count",
-            "integer",
-            "How many members it has.",
+        declared(
+            MEMBER_COUNT,
             lambda row: len(row.description.members) if row.description is not None else 0,
+            heading="MEMBERS-COUNT",
         ),
-        Column(
-            "lag",
-            "integer",
-            "How many records it is behind, in all partitions together; null if none tells.",
-            lag_of,
-            nullable=True,
-            style=lag_style,
-        ),
-        Column(
-            "authorized_operations",
-            "list",
-            "What you may do to it; null if the broker does not tell.",
-            _operations,
-            show="wide",
-            nullable=True,
-        ),
+        declared(TOTAL_LAG, lag_of, nullable=True, style=lag_style, heading="LAG"),
+        declared(AUTHORIZED_OPERATIONS, _operations, show="wide", nullable=True),
         Column(
             "not_read",
             "string",
@@ -292,5 +249,5 @@ DESCRIPTIONS: Final[Listing[GroupRow]] = Listing(
         Column("members", "rows", "Its members.", member_rows, of=MEMBERS),
         Column("partitions", "rows", "Its partitions.", lag_rows, of=LAG),
     ),
-    sort=("group",),
+    sort=("group_id",),
 )

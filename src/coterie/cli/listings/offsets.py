@@ -9,7 +9,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.listings.common import GROUP, STATE, lag_style
 from coterie.cli.selection import GroupRow
-from coterie.console.output import Column, Listing, Need, timestamp
+from coterie.console.output import Column, Listing, Need, declared, timestamp
+from coterie.vocabulary import columns
+from coterie.vocabulary.columns import (
+    CLIENT_ID,
+    COMMIT_TIMESTAMP,
+    COMMITTED_OFFSET,
+    ERROR,
+    HOST,
+    LEADER_EPOCH,
+    LOG_END,
+    LOG_START,
+    MAX_LAG,
+    MEMBER_ID,
+    METADATA,
+    PARTITION,
+    TOPIC,
+    TOTAL_LAG,
+)
 
 if TYPE_CHECKING:
     from coterie.client.results import PartitionLag, PartitionOffset, TopicPartition
@@ -37,12 +54,8 @@ class OffsetRow:
     committed_at: int | None
 
 
-_TOPIC: Final[Column[Any]] = Column(
-    "topic", "string", "The topic.", lambda each: each.partition.topic
-)
-_PARTITION: Final[Column[Any]] = Column(
-    "partition", "integer", "The partition's number.", lambda each: each.partition.partition
-)
+_TOPIC: Final[Column[Any]] = declared(TOPIC, lambda each: each.partition.topic)
+_PARTITION: Final[Column[Any]] = declared(PARTITION, lambda each: each.partition.partition)
 
 OFFSETS: Final[Listing[OffsetRow]] = Listing(
     "offsets",
@@ -51,33 +64,19 @@ OFFSETS: Final[Listing[OffsetRow]] = Listing(
         GROUP,
         _TOPIC,
         _PARTITION,
-        Column("offset", "integer", "What the group reads next.", lambda each: each.offset.offset),
-        Column(
-            "leader_epoch",
-            "integer",
-            "The leader epoch of the last record that was read.",
-            lambda each: each.offset.leader_epoch,
-            show="wide",
-            nullable=True,
-        ),
-        Column(
-            "metadata",
-            "string",
-            "The text that was committed with it.",
-            lambda each: each.offset.metadata,
-            show="wide",
-        ),
-        Column(
-            "committed_at",
-            "time",
-            "When it was committed.",
+        declared(COMMITTED_OFFSET, lambda each: each.offset.offset, heading="OFFSET"),
+        declared(LEADER_EPOCH, lambda each: each.offset.leader_epoch, show="wide", nullable=True),
+        declared(METADATA, lambda each: each.offset.metadata, show="wide"),
+        declared(
+            COMMIT_TIMESTAMP,
             lambda each: timestamp(each.committed_at),
             show="asked",
             nullable=True,
             needs=Need.COMMITS,
+            heading="COMMITTED-AT",
         ),
     ),
-    sort=("group", "topic", "partition"),
+    sort=("group_id", "topic", "partition"),
 )
 
 
@@ -106,69 +105,35 @@ LAG: Final[Listing[LagRow]] = Listing(
         GROUP,
         _TOPIC,
         _PARTITION,
-        Column(
-            "committed",
-            "integer",
-            "What the group reads next; null if it has committed nothing.",
-            lambda row: row.each.committed,
+        declared(
+            COMMITTED_OFFSET.here(
+                "Next offset that the group reads; null if it has committed none."
+            ),
+            lambda row: row.each.committed_offset,
             nullable=True,
+            heading="COMMITTED",
         ),
-        Column(
-            "log_start",
-            "integer",
-            "The first offset that the log still has.",
+        declared(
+            LOG_START,
             lambda row: row.each.log_start,
             show="wide",
             nullable=True,
             needs=Need.LOG_START,
         ),
-        Column(
-            "log_end",
-            "integer",
-            "The end of the log.",
-            lambda row: row.each.log_end,
-            nullable=True,
-        ),
-        Column(
-            "lag",
-            "integer",
-            "The records between; null if one of the two is not known.",
-            lambda row: row.each.lag,
-            nullable=True,
-            style=lag_style,
-        ),
-        Column(
-            "client_id",
-            "string",
-            "The client that has the partition now.",
-            lambda row: row.each.client_id,
-            nullable=True,
-        ),
-        Column(
-            "host",
-            "string",
-            "Where that client connects from.",
-            lambda row: row.each.host,
-            nullable=True,
-        ),
-        Column(
-            "member",
-            "string",
-            "That client's member id.",
+        declared(LOG_END, lambda row: row.each.log_end, nullable=True),
+        declared(columns.LAG, lambda row: row.each.lag, nullable=True, style=lag_style),
+        declared(CLIENT_ID, lambda row: row.each.client_id, nullable=True),
+        declared(HOST, lambda row: row.each.host, nullable=True),
+        declared(
+            MEMBER_ID.here("The member that has the partition."),
             lambda row: row.each.member_id,
             show="wide",
             nullable=True,
+            heading="MEMBER",
         ),
-        Column(
-            "error",
-            "string",
-            "Why something is not known.",
-            lambda row: row.each.error,
-            show="wide",
-            nullable=True,
-        ),
+        declared(ERROR, lambda row: row.each.error, show="wide", nullable=True),
     ),
-    sort=("group", "topic", "partition"),
+    sort=("group_id", "topic", "partition"),
 )
 
 
@@ -195,22 +160,13 @@ def lag_sums(rows: Iterable[LagRow], *, by_topic: bool) -> list[LagSum]:
     ]
 
 
+def _sum_of_lag(row: LagSum) -> int | None:
+    return sum(row.known) if row.known else None
+
+
+_TOPIC_LAG: Final = columns.LAG.here("Lag of the group in the topic; null if not known.")
 _SUMS: Final[tuple[Column[LagSum], ...]] = (
-    Column(
-        "lag",
-        "integer",
-        "The sum of what is known; null if nothing is.",
-        lambda each: sum(each.known) if each.known else None,
-        nullable=True,
-        style=lag_style,
-    ),
-    Column(
-        "max_lag",
-        "integer",
-        "That of the partition which is furthest behind.",
-        lambda each: max(each.known, default=None),
-        nullable=True,
-    ),
+    declared(MAX_LAG, lambda each: max(each.known, default=None), nullable=True),
     Column("partitions", "integer", "How many partitions.", lambda each: len(each.rows)),
     Column(
         "unknown",
@@ -222,12 +178,22 @@ _SUMS: Final[tuple[Column[LagSum], ...]] = (
 GROUP_LAG: Final[Listing[LagSum]] = Listing(
     "group-lag",
     "How far groups are behind, one group per row.",
-    (GROUP, STATE, *_SUMS),
-    ("group",),
+    (
+        GROUP,
+        STATE,
+        declared(TOTAL_LAG, _sum_of_lag, nullable=True, style=lag_style, heading="LAG"),
+        *_SUMS,
+    ),
+    ("group_id",),
 )
 TOPIC_LAG: Final[Listing[LagSum]] = Listing(
     "topic-lag",
     "How far groups are behind, one topic of a group per row.",
-    (GROUP, Column("topic", "string", "The topic.", lambda each: each.topic), *_SUMS),
-    ("group", "topic"),
+    (
+        GROUP,
+        declared(TOPIC, lambda each: each.topic),
+        declared(_TOPIC_LAG, _sum_of_lag, nullable=True, style=lag_style),
+        *_SUMS,
+    ),
+    ("group_id", "topic"),
 )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.listings.common import GROUP, STATE, TYPE
-from coterie.console.output import Column, Listing, timestamp
+from coterie.console.output import Column, Listing, declared, timestamp
+from coterie.vocabulary.columns import LAST_COMMIT, PARTITION, TOPIC, TOTAL_LAG
 
 if TYPE_CHECKING:
     from coterie.plans.execution import Outcome
@@ -40,17 +41,16 @@ PLANNED_GROUPS: Final[Listing[PlannedGroup]] = Listing(
             lambda each: None if each.offsets is None else len(each.offsets),
             nullable=True,
         ),
-        Column("lag", "integer", "Its lag.", lambda each: each.lag, show="wide", nullable=True),
-        Column(
-            "last_commit_at",
-            "time",
-            "When it last committed, if that was asked for.",
+        declared(TOTAL_LAG, lambda each: each.lag, show="wide", nullable=True, heading="LAG"),
+        declared(
+            LAST_COMMIT.here("When it last committed, if that was asked for."),
             lambda each: (
                 None
                 if each.last_commit_at is None
                 else timestamp(round(each.last_commit_at.timestamp() * 1000))
             ),
             nullable=True,
+            heading="LAST-COMMIT-AT",
         ),
         Column(
             "note",
@@ -91,8 +91,8 @@ PLANNED_OFFSETS: Final[Listing[PlannedOffsetRow]] = Listing(
     "A plan to change offsets, one partition per row.",
     (
         GROUP,
-        Column("topic", "string", "The topic.", _planned("topic"), nullable=True),
-        Column("partition", "integer", "The partition.", _planned("partition"), nullable=True),
+        declared(TOPIC, _planned("topic"), nullable=True),
+        declared(PARTITION, _planned("partition"), nullable=True),
         Column("current", "integer", "What is committed now.", _planned("current"), nullable=True),
         Column(
             "target",
@@ -118,17 +118,8 @@ RESULTS: Final[Listing[Outcome]] = Listing(
     "What became of each item of a plan.",
     (
         GROUP,
-        Column(
-            "topic", "string", "The topic.", lambda each: each.topic, nullable=True, sparse=True
-        ),
-        Column(
-            "partition",
-            "integer",
-            "The partition.",
-            lambda each: each.partition,
-            nullable=True,
-            sparse=True,
-        ),
+        declared(TOPIC, lambda each: each.topic, nullable=True, sparse=True),
+        declared(PARTITION, lambda each: each.partition, nullable=True, sparse=True),
         Column(
             "before",
             "integer",

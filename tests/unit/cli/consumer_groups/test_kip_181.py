@@ -39,7 +39,7 @@ def test_states_show_generation_and_leader(cluster: EmbeddedCluster) -> None:
         group = admin.describe_groups([GROUP])[GROUP]
     (row,) = rows(cluster, "--group", GROUP, "--state", "--kip-181")
     assert row["GENERATION-ID"] == str(group.generation)
-    assert row["LEADER-ID"] == group.leader
+    assert row["LEADER-ID"] == group.leader_id
     assert list(row)[-2:] == ["GENERATION-ID", "LEADER-ID"]
     (usual,) = rows(cluster, "--group", GROUP, "--state")
     assert list(usual) == list(row)[:-2]
