@@ -19,6 +19,7 @@ from rich.text import Text
 
 from coterie.cli.selection import Missing
 from coterie.console.output import Format, Listing
+from coterie.console.progress import Progress
 from coterie.console.rendering import cell
 from coterie.console.terminal import has_colour, has_unicode
 from coterie.errors import CoterieError
@@ -181,6 +182,7 @@ async def draw(screen: Screen, sample: Sample, rounds: Rounds) -> int:
     unicode = has_unicode(sys.stdout)
     pressed = asyncio.Event()
     with (
+        Progress.under_screen(),
         Live(console=console, screen=True, auto_refresh=False) as live,
         _keys(screen, pressed) as _,
     ):

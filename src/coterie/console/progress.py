@@ -26,6 +26,7 @@ class Progress:
     """
 
     _open: list[Progress] = []  # noqa: RUF012 - there is one terminal
+    _screen_is_used = False
 
     def __init__(
         self,
@@ -66,9 +67,19 @@ class Progress:
         """The total became known."""
         self._total = total
 
+    @classmethod
+    @contextmanager
+    def under_screen(cls) -> Iterator[None]:
+        """No bars while a command draws on the whole terminal."""
+        cls._screen_is_used = True
+        try:
+            yield
+        finally:
+            cls._screen_is_used = False
+
     def show_later(self) -> None:
         """Show the bar if the work is not done in a second."""
-        if is_screen(sys.stderr):
+        if is_screen(sys.stderr) and not self._screen_is_used:
             self._hidden = threading.Event()
             self._thread = threading.Thread(target=self._show, args=(self._hidden,), daemon=True)
             self._thread.start()

@@ -210,6 +210,17 @@ def test_what_takes_long_shows_progress_on_a_terminal(tmp_path: Path) -> None:
             assert "Reading" not in screen.text  # it went away again
 
 
+def test_watch_has_the_screen_for_itself(tmp_path: Path) -> None:
+    with EmbeddedCluster() as cluster:
+        cluster.scene("stale_group", "old")
+        cluster.inject("Fetch", delay_ms=2000)
+        arguments = ("groups", "watch", "--idle-for", "1d", "--count", "1", "--interval", "1ms")
+        with terminal(cluster, tmp_path, *arguments) as screen:
+            assert screen.end() == 0
+        assert "LAG" in screen.raw
+        assert "Reading __consumer_offsets" not in screen.raw
+
+
 # -- pipes ------------------------------------------------------------------------------------------------
 
 
