@@ -4,8 +4,9 @@ The same method runs at load, over the whole log, and live, right after a batch 
 that was built by requests and one that was read back are the same by construction. Replay is total: any
 record in any order leads somewhere (KAFKA-17306); what makes no sense is counted in `skipped`.
 
-Handlers of requests read here and write nothing. The volatile part of a group hangs off it; replay only
-drops it once the log has all there is to know.
+Handlers of requests read here and write nothing that is durable: `expect` only holds a new group until its
+first record is replayed. The volatile part of a group is an attribute of it; replay drops that part only when
+the log has all there is to know.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from coterie.server.handlers import (
     alter_configs,
     cluster,
     configs,
-    consumer_groups,
     controller,
     data,
     delegation_tokens,
@@ -109,7 +108,7 @@ HANDLERS: Final[dict[ApiKey, Handler]] = {
     ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe_transactions,
     ApiKey.LIST_TRANSACTIONS: transactions.list_transactions,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.about_one_group,
-    ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.consumer_group_describe,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
     ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_topic_partitions,
 }

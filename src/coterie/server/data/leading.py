@@ -50,6 +50,5 @@ def present_leaders(
     services: Services, call: Call, leaders: Iterable[int]
 ) -> list[tuple[int, str, int]]:
     """Node id, host and port of the leaders that an answer names, for the client's listener."""
-    alive = services.brokers.alive()
-    present = [each for each in sorted(set(leaders)) if each in alive]
+    present = [each for each in sorted(set(leaders)) if services.brokers.is_alive(each)]
     return services.brokers.nodes(present, call.connection.listener_name)

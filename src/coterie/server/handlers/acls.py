@@ -21,7 +21,7 @@ from coterie.protocol.messages.acls import (
 from coterie.protocol.schema import Response
 from coterie.security.acls import AclBinding
 from coterie.server.requests.calls import Call
-from coterie.server.security.acl_messages import binding_of, filter_of
+from coterie.server.security.records import binding_of, filter_of
 from coterie.server.services import Services
 
 __all__ = ["create_acls", "delete_acls", "describe_acls"]

@@ -210,7 +210,7 @@ def _coordinator(services: Services, call: Call, key: str, key_type: int) -> Coo
         if key_type == _SHARE and call.version >= _SHARE_FROM:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Coordinator(key, -1, "", -1, error, error.message)
-    if leader not in services.brokers.alive():
+    if not services.brokers.is_alive(leader):
         return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
-    (node,) = services.brokers.nodes([leader], call.connection.listener_name)
-    return Coordinator(key, *node, ErrorCode.NONE, "")
+    _, host, port = services.brokers.node(leader, call.connection.listener_name)
+    return Coordinator(key, leader, host, port, ErrorCode.NONE, "")

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final, cast
 
+from coterie.coordinator.administration import NO_OPERATIONS
 from coterie.coordinator.outcome import Outcome
 from coterie.error_codes import ErrorCode
 from coterie.protocol.codec import encode_element, encode_with_elements
+from coterie.protocol.messages import consumer_groups
 from coterie.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
@@ -43,7 +47,14 @@ from coterie.server.groups.service import HostedShard
 from coterie.server.requests.calls import Call
 from coterie.server.services import Services
 
-__all__ = ["about_one_group", "delete_groups", "describe_groups", "list_groups", "offset_fetch"]
+__all__ = [
+    "about_one_group",
+    "consumer_group_describe",
+    "delete_groups",
+    "describe_groups",
+    "list_groups",
+    "offset_fetch",
+]
 
 _ALL_GROUP_OPERATIONS: Final = operation_bits(ResourceType.GROUP)
 _NOT_ASKED: Final = -(2**31)
@@ -178,4 +189,30 @@ def offset_fetch(services: Services, call: Call, request: OffsetFetchRequest) ->
     else:
         body = encode_with_elements(call.charge(_NO_OFFSETS), version, "groups", found)
         services.groups.answer_encoded(call, asked, call.frame(body))
+    return None
+
+
+def consumer_group_describe(
+    services: Services, call: Call, request: ConsumerGroupDescribeRequest
+) -> Response | None:
+    """ConsumerGroupDescribe 0-1: each group from its own shard, with names for topics."""
+    asked: list[HostedShard] = []
+    groups: list[consumer_groups.DescribedGroup] = []
+    topics = services.metadata
+    for group_id in request.group_ids:
+        hosted = services.groups.find(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        if isinstance(hosted, ErrorCode):
+            groups.append(consumer_groups.DescribedGroup(error_code=hosted, group_id=group_id))
+            continue
+        asked.append(hosted)
+        operations = NO_OPERATIONS
+        if request.include_authorized_operations:
+            operations = _ALL_GROUP_OPERATIONS
+            if call.guard is not None:
+                operations = call.guard.operations(
+                    ResourceType.GROUP, group_id, all_of_them=_ALL_GROUP_OPERATIONS
+                )
+        groups.append(hosted.shard.describe_consumer_group(group_id, topics, operations))
+    response = ConsumerGroupDescribeResponse(groups=tuple(groups))
+    services.groups.answer_reads(call, asked, response)
     return None

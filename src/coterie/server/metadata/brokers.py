@@ -35,6 +35,10 @@ class BrokerRegistry:
     def is_running(self, node_id: int) -> bool:
         return node_id in self._running
 
+    def is_alive(self, node_id: int) -> bool:
+        """Whether a broker runs and is registered."""
+        return node_id in self._running and node_id not in self._metadata.unregistered
+
     def alive(self) -> list[int]:
         """Brokers that run and are registered."""
         running, unregistered = self._running, self._metadata.unregistered
@@ -60,4 +64,9 @@ class BrokerRegistry:
 
     def nodes(self, node_ids: Iterable[int], listener: str) -> list[tuple[int, str, int]]:
         """Node id, host and port of brokers, for clients of a listener."""
-        return [(each, *self._advertised[each][listener]) for each in node_ids]
+        return [self.node(each, listener) for each in node_ids]
+
+    def node(self, node_id: int, listener: str) -> tuple[int, str, int]:
+        """The same of one broker."""
+        host, port = self._advertised[node_id][listener]
+        return node_id, host, port

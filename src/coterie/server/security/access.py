@@ -17,9 +17,9 @@ from coterie.protocol.messages.acls import (
 from coterie.protocol.messages.quotas import AlterClientQuotasRequest
 from coterie.security.acls import Operation, ResourceType
 from coterie.server.security.access_rules import Each, Omit, Whole
-from coterie.server.security.acl_messages import binding_of, filter_of
 from coterie.server.security.guard import Access, Need
 from coterie.server.security.offset_rules import OffsetFetchRule
+from coterie.server.security.records import binding_of, filter_of
 from coterie.server.security.special_rules import (
     AddPartitionsRule,
     ConfigsRule,

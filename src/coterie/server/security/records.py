@@ -1,4 +1,4 @@
-"""Users and ACLs as records of the cluster's log, and back."""
+"""Users and ACLs as records of the cluster's log and back, and ACLs as requests carry them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,33 @@ from typing import Final
 
 import msgspec
 
+from coterie.protocol.messages.acls import AclCreation, DeleteAclsFilter, DescribeAclsRequest
 from coterie.protocol.metadata_records import (
     AccessControlEntryRecord,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
 from coterie.protocol.types import Uuid
-from coterie.security.acls import AclBinding
+from coterie.security.acls import (
+    AclBinding,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 from coterie.security.scram import ScramCredential, ScramMechanism
 
-__all__ = ["UserKey", "acl_of", "acl_record", "credential_of", "user_of", "user_record"]
+__all__ = [
+    "UserKey",
+    "acl_of",
+    "acl_record",
+    "binding_of",
+    "credential_of",
+    "filter_of",
+    "user_of",
+    "user_record",
+]
 
 UserKey = tuple[str, ScramMechanism]
 
@@ -54,3 +71,19 @@ def acl_record(acl_id: Uuid, acl: AclBinding) -> AccessControlEntryRecord:
 def acl_of(record: AccessControlEntryRecord) -> AclBinding:
     _, *entry = msgspec.structs.astuple(record)
     return AclBinding.of(*entry)
+
+
+def binding_of(creation: AclCreation) -> AclBinding:
+    return AclBinding.of(*msgspec.structs.astuple(creation))
+
+
+def filter_of(given: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+    return AclFilter(
+        ResourceType.of(given.resource_type_filter),
+        given.resource_name_filter,
+        PatternType.of(given.pattern_type_filter),
+        given.principal_filter,
+        given.host_filter,
+        Operation.of(given.operation),
+        Permission.of(given.permission_type),
+    )
