@@ -60,24 +60,25 @@ class GroupRow:
     last_commit: int | None = None
 
     @property
+    def _known(self) -> GroupDescription | GroupListing | None:
+        """The newer of the two; lag comes with the description that it was computed from."""
+        return self.description or self.listing
+
+    @property
     def state(self) -> str | None:
-        best = self.description or self.lag or self.listing
-        return best.state if best is not None else None
+        return None if self._known is None else self._known.state
 
     @property
     def type(self) -> str | None:
-        best = self.description or self.lag or self.listing
-        return best.type if best is not None else None
+        return None if self._known is None else self._known.type
 
     @property
     def coordinator(self) -> int | None:
-        best = self.description or self.listing
-        return best.coordinator_id if best is not None else None
+        return None if self._known is None else self._known.coordinator_id
 
     @property
     def protocol_type(self) -> str | None:
-        best = self.description or self.listing
-        return best.protocol_type if best is not None else None
+        return None if self._known is None else self._known.protocol_type
 
     @property
     def topics(self) -> list[str]:
