@@ -238,7 +238,7 @@ class AdminCalls:
         deep: bool = False,
         timeout: float | None = None,
     ) -> LagResult:
-        """How far groups are behind, partition by partition, and which member has which.
+        """Lag of groups by partition, with the member that has the partition.
 
         Commits are read first and the ends of the logs afterwards, each end once, so no lag is negative
         because a group was faster than the reader. `log_start` costs one more request per leader. With

@@ -44,7 +44,7 @@ _log = logging.getLogger("coterie.client")
 
 
 class RequestNote(NamedTuple):
-    """One request that was answered, for whoever watches: counting, timing, tracing."""
+    """One request and its response, for the hook: counting, timing, tracing."""
 
     api: str
     version: int
@@ -118,7 +118,7 @@ class Connection(asyncio.BufferedProtocol):
         return protocol
 
     async def _learn_versions(self) -> None:
-        """Version 0 is understood by every broker; what it tells is all that is needed."""
+        """Every broker understands version 0, whose response has all that is needed."""
         answer = await self.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
         if answer.error_code:
             raise BrokerUnreachable(f"{self.address}: {ErrorCode.of(answer.error_code).message}")
@@ -214,7 +214,7 @@ class Connection(asyncio.BufferedProtocol):
         )
         try:
             note(about)
-        except Exception:  # noqa: BLE001 - whoever watches must not break what is watched
+        except Exception:  # noqa: BLE001 - a failing hook must not break the client
             _log.exception("the hook for requests failed")
 
     def connection_lost(self, exc: Exception | None) -> None:

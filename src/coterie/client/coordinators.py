@@ -1,7 +1,7 @@
 """Which broker coordinates which group, and which leads which partition.
 
 Look-ups are batched (KIP-699); a broker that cannot do that is asked for each group alone, in parallel.
-What was learnt is kept until an answer shows that it is no longer true.
+Answers are cached until another answer contradicts them.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _CLASSIC: Final = (GroupType.CLASSIC, GroupType.UNKNOWN, None)
 
 
 class Coordinators:
-    """Coordinators by group, and what kind of group it is where a list or a description told."""
+    """Coordinators of groups, and types of groups, as lists and descriptions have returned them."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
         self._known: dict[str, Node] = {}
         self._types: dict[str, GroupType] = {}
-        #: What the last list of each broker told, until somebody asks: who only lists does not pay for it.
+        #: The last list of each broker, not read until a coordinator is needed: a list alone costs nothing.
         self._lists: dict[Node, Sequence[ListedGroup]] = {}
         #: Who led the partitions of the offsets topic when a list last looked; None before the first.
         self.leaders: dict[int, LeaderAndEpoch] | None = None
@@ -62,7 +62,7 @@ class Coordinators:
         return self._types
 
     def _note(self, answer: MetadataResponse) -> None:
-        """A first list that comes after a question about the offsets topic need not ask who leads it.
+        """The first list of groups uses the leaders of an earlier response that has the offsets topic.
 
         Later lists compare with the list before them: a move in between must show.
         """
@@ -90,11 +90,11 @@ class Coordinators:
             kinds = {text: GroupType.parse(text) for text in {each.group_type for each in groups}}
             self.learn_types({group.group_id: kinds[group.group_type] for group in groups})
 
-    def learn_types(self, told: Mapping[str, GroupType | None]) -> None:
+    def learn_types(self, found: Mapping[str, GroupType | None]) -> None:
         types = self.types
-        for group in types.keys() & told.keys():
+        for group in types.keys() & found.keys():
             del types[group]
-        types.update({group: kind for group, kind in told.items() if kind not in _CLASSIC})
+        types.update({group: kind for group, kind in found.items() if kind not in _CLASSIC})
 
     def forget(self, keys: Iterable[str]) -> None:
         self._learn()
@@ -194,7 +194,7 @@ def _check_single(connection: Connection) -> None:
 
 
 class Leaders:
-    """Leaders by partition, learnt from every Metadata answer that the client gets."""
+    """Leaders by partition, read from every Metadata response that the client gets."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -202,7 +202,7 @@ class Leaders:
         #: Topics of the last answers, read when a leader is asked for: a list of groups asks for none.
         self._unread: dict[str | None, MetadataResponseTopic] = {}
         network.on_metadata.append(self._note)
-        #: Topics' ids (KIP-516), where brokers have told them.
+        #: Topics' ids (KIP-516), where brokers return them.
         self.topic_ids: dict[str, Uuid] = {}
 
     def _note(self, answer: MetadataResponse) -> None:

@@ -84,7 +84,7 @@ class Describer:
         return answers
 
     async def _by_others(
-        self, node: Node, strangers: dict[GroupType, list[str]], told: Answers
+        self, node: Node, strangers: dict[GroupType, list[str]], first: Answers
     ) -> Answers:
         """Ask the APIs that were not asked yet, those that the broker serves, all at once."""
         connection = await self._network.to(node, self._deadline)
@@ -102,7 +102,7 @@ class Describer:
         asked = await together(*work) if work else []
         everyone = [group for groups in strangers.values() for group in groups]
         return {
-            group: _best(group, told[group], (each.get(group) for each in asked))
+            group: _best(group, first[group], (each.get(group) for each in asked))
             for group in everyone
         }
 
@@ -130,7 +130,7 @@ class Describer:
 
     async def _classic(self, node: Node, groups: list[str]) -> Answers:
         connection = await self._network.to(node, self._deadline)
-        # The field came with v3; an older broker is not asked for what it cannot tell.
+        # The field came with v3; an older broker is not asked for it.
         operations = self._operations and connection.highest(ApiKey.DESCRIBE_GROUPS) >= 3
         answer = await self._network.ask(
             node,
@@ -151,7 +151,7 @@ class Describer:
 
 
 def _may_be_another_kind(group: str, answer: GroupDescription | Failure | None) -> bool:
-    """Newer brokers tell a group that is not there from one of another kind, by the text alone."""
+    """Whether another API may describe the group: newer brokers return a message if it does not exist."""
     return (
         isinstance(answer, Failure)
         and answer.code in _NOT_THIS_KIND
@@ -161,12 +161,12 @@ def _may_be_another_kind(group: str, answer: GroupDescription | Failure | None) 
 
 def _best(
     group: str,
-    told: GroupDescription | Failure,
+    first: GroupDescription | Failure,
     answers: Iterable[GroupDescription | Failure | None],
 ) -> GroupDescription | Failure:
     """The description, else an error that is more than `not of this kind`, else `not found`.
 
-    A broker before DescribeGroups v6 has no words of its own for a group that is not there.
+    A broker before DescribeGroups v6 returns no message for a group that does not exist.
     """
     failure: Failure | None = None
     for answer in answers:
@@ -175,6 +175,6 @@ def _best(
         if answer is not None and answer.code not in _NOT_THIS_KIND:
             failure = answer
     code = ErrorCode.GROUP_ID_NOT_FOUND
-    if isinstance(told, Failure) and told.code is code and told.message is None:
-        return failure or told
+    if isinstance(first, Failure) and first.code is code and first.message is None:
+        return failure or first
     return failure or Failure(code, f"Group {group} not found.")

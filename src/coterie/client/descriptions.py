@@ -21,7 +21,7 @@ _OPERATIONS: Final = (
     "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT",
 )  # fmt: skip
 
-#: ConsumerGroupDescribe's member type: 0 speaks the classic protocol, 1 the new one, -1 is not told.
+#: ConsumerGroupDescribe's member type: 0 speaks the classic protocol, 1 the new one, -1 is unknown.
 _UPGRADED: Final = 1
 
 _TAGS: Final = "DescribeGroups, tagged fields of KIP-181"
@@ -29,7 +29,7 @@ _METADATA: Final = "DescribeGroups, member metadata"
 
 
 def operations(bits: int) -> tuple[str, ...] | None:
-    """The names of the operations in a bit set; None if the broker did not tell."""
+    """The names of the operations in a bit set; None if the broker did not return them."""
     if bits == _NOT_TOLD:
         return None
     return tuple(name for code, name in enumerate(_OPERATIONS) if bits >> code & 1)
@@ -39,13 +39,13 @@ def operations(bits: int) -> tuple[str, ...] | None:
 
 
 def classic(group: groups.DescribedGroup, coordinator: int) -> GroupDescription:
-    """A classic group; more of it if the broker speaks KIP-181."""
-    told = group.generation_id >= 0
-    if not told and not group.members:
+    """A classic group; with more fields if the broker implements KIP-181."""
+    tagged = group.generation_id >= 0
+    if not tagged and not group.members:
         return _without_members(group, coordinator)
     decodes = group.protocol_type == "consumer"
     members = tuple(_classic_member(member, decodes=decodes) for member in group.members)
-    sources = dict.fromkeys(("generation", "leader"), _TAGS) if told else {}
+    sources = dict.fromkeys(("generation", "leader"), _TAGS) if tagged else {}
     if members:
         sources |= _member_sources(group.members, decodes=decodes)
     return GroupDescription(
@@ -57,12 +57,14 @@ def classic(group: groups.DescribedGroup, coordinator: int) -> GroupDescription:
         members=members,
         protocol=group.protocol_data or None,
         assignor=(group.protocol_data or None) if decodes else None,
-        generation=group.generation_id if told else None,
+        generation=group.generation_id if tagged else None,
         leader_id=group.leader_id,
-        new_member_added=group.new_member_added if told else None,
-        received_consumer_offset_commits=(group.received_consumer_offset_commits if told else None),
+        new_member_added=group.new_member_added if tagged else None,
+        received_consumer_offset_commits=(
+            group.received_consumer_offset_commits if tagged else None
+        ),
         received_transactional_offset_commits=(
-            group.received_transactional_offset_commits if told else None
+            group.received_transactional_offset_commits if tagged else None
         ),
         authorized_operations=operations(group.authorized_operations),
         sources=sources,
@@ -105,11 +107,11 @@ def _classic_member(member: groups.DescribedGroupMember, *, decodes: bool) -> Me
     problems: list[str] = []
     metadata = member.member_metadata or member.member_subscription or b""
     if decodes and metadata:
-        told = decode_subscription(metadata)
-        if isinstance(told, Undecoded):
-            problems.append(f"subscription: {told.reason}")
+        decoded = decode_subscription(metadata)
+        if isinstance(decoded, Undecoded):
+            problems.append(f"subscription: {decoded.reason}")
         else:
-            subscription, rack = told.topics, told.rack_id
+            subscription, rack = decoded.topics, decoded.rack_id
     if decodes:
         given = decode_assignment(member.member_assignment)
         if isinstance(given, Undecoded):

@@ -1,4 +1,4 @@
-"""Reading raw partitions: record batches as brokers store them, for whoever reads records in bulk.
+"""Reading raw partitions: record batches as brokers store them, for reading records in bulk.
 
 Each leader is asked about all its partitions at once, and asked again before what it answered is handed
 out, so that it works while the caller does. A partition whose leader moves is read on where it went.
@@ -33,7 +33,7 @@ __all__ = ["FetchPlan", "Fetching"]
 #: One answer: large enough that few are needed, and small enough that its memory is used again. With 16 MiB
 #: every answer came in fresh pages, which took thrice the time of reading it.
 _MOST_BYTES: Final = 4 << 20
-#: The first answer: whoever reads has something to do while the next one comes.
+#: The first answer is small: it is processed while the next one comes.
 _FIRST_BYTES: Final = 1 << 20
 #: Of a partition of which less is wanted: so much for each record, and at least so much. A broker sends the
 #: first batch of an answer whole however large it is (KIP-74), so this is never too little to go on.
@@ -55,7 +55,7 @@ Starts = Callable[
 class FetchPlan(NamedTuple):
     """What to read and how; see AdminClient.fetch."""
 
-    #: First offset and the one behind the last; None is the beginning, and the end as it is found.
+    #: First offset and the offset after the last; None is the beginning, and the end as it is found.
     spans: Mapping[TopicPartition, tuple[int | None, int | None]]
     committed: bool = False
     skip_deleted: bool = False
@@ -94,7 +94,7 @@ class Fetching:
         self._plan = plan
         self._new_deadline = deadline
         self._deadline = deadline()
-        #: Where each partition is read next; behind the last record that was handed out, at the end.
+        #: Where each partition is read next; at the end, the offset after the last record that was returned.
         self.positions = {key: start for key, (start, _) in plan.spans.items() if start is not None}
         self.errors: dict[TopicPartition, CoterieError] = {}
         self._unplaced = [key for key, (start, _) in plan.spans.items() if start is None]
@@ -158,7 +158,7 @@ class Fetching:
     # -- brokers --------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        # What an earlier reading knew may be of a topic that was made anew since.
+        # Cached leaders may be those of a topic that was recreated since.
         self._leaders.forget(self._plan.spans)
         try:
             if self._unplaced:
@@ -215,7 +215,7 @@ class Fetching:
         now = self._leaders.topic_ids.get(key.topic, Uuid.ZERO)
         if self._topic_ids.setdefault(key.topic, now) == now:
             return True
-        text = "it was deleted and made anew while it was read; read it from the beginning"
+        text = "it was deleted and recreated while it was read; read it from the beginning"
         self.errors[key] = kafka_error(ErrorCode.UNKNOWN_TOPIC_ID, f"topic {key.topic!r}", text)
         return False
 
@@ -315,7 +315,7 @@ class Fetching:
             return error
 
     def _room(self, key: TopicPartition) -> int:
-        """How many bytes of a partition to ask for: what lies behind its end would be thrown away."""
+        """How many bytes of a partition to ask for: records after its end would be thrown away."""
         end = self._ends[key]
         if end is None:
             return _MOST_BYTES
@@ -337,7 +337,7 @@ class Fetching:
         for key, position in before.items():
             # A log that begins earlier and has no such offset was cut at its end: not skipped, but lost.
             if key not in self.errors and self.positions[key] <= position:
-                text = f"offset {position} is behind the end of its log"
+                text = f"offset {position} is after the end of its log"
                 code = ErrorCode.OFFSET_OUT_OF_RANGE
                 self.errors[key] = kafka_error(code, self._leaders.name(key), text)
         await self._serve(self._open(partitions), tries)

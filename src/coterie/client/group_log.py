@@ -1,4 +1,4 @@
-"""What brokers do not tell of a group, from its latest records in the offsets topic (`deep=True`).
+"""What responses of brokers leave out, from a group's latest records in the offsets topic (`deep=True`).
 
 Apache Kafka's answers have neither generation nor leader of a classic group, nor the protocols of a member;
 its records have. Only the partitions of the groups in question are read, from their ends backwards, until
@@ -37,7 +37,7 @@ __all__ = ["with_records"]
 _FIRST_LOOK: Final = 4096
 _GROWTH: Final = 8
 
-#: In these states memory and log agree; while a group rebalances, the log tells of the time before.
+#: In these states memory and log agree; while a group rebalances, the log is older.
 _AT_REST: Final = frozenset({GroupState.EMPTY, GroupState.STABLE, GroupState.DEAD})
 
 
@@ -172,7 +172,7 @@ class _Search:
 
 
 def _keys(group: GroupDescription) -> Iterator[RecordKey]:
-    """The records that may tell what is not known of a group."""
+    """The records that may have what is not known of a group."""
     if group.type is GroupType.CLASSIC:
         # A group that has only committed offsets has no generation, and no record of its own.
         if group.generation is None and group.protocol_type:

@@ -1,11 +1,11 @@
-"""Lister: every broker asked for its own groups, until all of them have answered or the time is up.
+"""List groups: ask every broker for its own groups until all of them have answered or the time is up.
 
-A list is whole if every broker has answered, every partition of the offsets topic has a leader, and the
-leaders and their epochs are the same as before: the groups of a partition that moves may be in nobody's
-answer. So the brokers are asked first, from what the last list has learnt, and the leaders afterwards, which
-costs one request for both purposes; only a client's first list costs one more. A new leader lists nothing of
-a partition, and says nothing, until it has begun to load it; see coterie.client.probing. What is left open: a
-move that was under way when a client's first list began, and a broker whose view of the cluster is old.
+A list is complete if every broker has answered, every partition of the offsets topic has a leader, and the
+leaders and their epochs are the same as before: groups of a partition that moves may be in no response. So
+the brokers of the last list are asked first, and leaders afterwards, by one Metadata request for both
+purposes; only a client's first list takes two. A new leader lists nothing of a partition, without an error,
+until it has begun to load it; see coterie.client.probing. Two cases are left: a move that was under way when
+a client's first list began, and a broker whose metadata is old.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Lister:
         return list(self._network.nodes.values())
 
     async def _brokers(self) -> list[Node]:
-        """Asked anew in every list: a broker that is not known would be missed without a word."""
+        """Look up the brokers: groups of an unknown broker would be missing without an error."""
         answer = await self._network.refresh(self._deadline, (OFFSETS_TOPIC,))
         self._leaders = self._coordinators.leaders = {
             partition.partition_index: (partition.leader_id, partition.leader_epoch)
@@ -236,7 +236,7 @@ class Lister:
         return Result(items, self._holes(whole=not failures), failures)
 
     def _forget_claimed_twice(self, nodes: list[Node]) -> None:
-        """A list tells who coordinates a group; two that both claim it tell nothing."""
+        """A broker that lists a group coordinates it; if two list it, the coordinator is not known."""
         seen: set[str] = set()
         for node, answer in self._answers.items():
             if node in nodes:
@@ -245,7 +245,7 @@ class Lister:
                 seen |= names
 
     def _holes(self, *, whole: bool) -> dict[str, CoterieError]:
-        """Partitions of the offsets topic whose groups nobody could list."""
+        """Partitions of the offsets topic whose groups no broker could list."""
         names = [f"{OFFSETS_TOPIC}-{index}" for index in self._leaderless]
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         text = "it has no leader, and its groups are in no list"

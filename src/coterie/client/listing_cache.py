@@ -1,8 +1,8 @@
-"""From the lists of brokers to listings of groups, each part of a list turned into them once.
+"""Listings of groups, made from the responses of brokers and kept for the next list.
 
-Who watches a cluster lists it again and again, and most of what a broker says is the same as before: then
-these parts of its answer are the very objects (see coterie.protocol.repeated_list), and so are the listings
-made from them.
+A client that watches a cluster lists it again and again, and most parts of a response are the same as before.
+The decoder returns such parts as the same objects (see coterie.protocol.repeated_list), and so the listings
+that were made from them are reused.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _Maker:
 
 
 class _States(dict[str, GroupState | None]):
-    """States by their names, each looked for once; a broker that is too old tells none."""
+    """States by their names, each looked for once; a broker that is too old returns none."""
 
     def __missing__(self, text: str) -> GroupState | None:
         self[text] = state = GroupState.parse(text) if text else None

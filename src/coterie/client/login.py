@@ -65,7 +65,7 @@ class Login:
         return self._renewing is not None or time.monotonic() >= self._renew_at
 
     async def renew(self) -> None:
-        """Authenticate again, or wait for whoever does. If it fails, the connection is over."""
+        """Authenticate again, or wait for the call that does. If it fails, the connection is closed."""
         if self._renewing is None:
             self._renewing = asyncio.get_running_loop().create_task(self._renew())
         await asyncio.shield(self._renewing)
@@ -86,7 +86,7 @@ class Login:
             SaslHandshakeRequest(machine.mechanism), SaslHandshakeResponse, _FRAMED_HANDSHAKE
         )
         if handshake.error_code:
-            # No other mechanism is tried: a broker, or somebody in between, could ask for a weaker one.
+            # No other mechanism is tried: a broker, or an attacker in between, could offer a weaker one.
             offered = ", ".join(handshake.mechanisms) or "none"
             raise AuthenticationFailed(
                 f"{connection.address} does not take {machine.mechanism}; it offers {offered}"

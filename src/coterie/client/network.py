@@ -1,4 +1,4 @@
-"""The brokers of a cluster as a client knows them: who there is, a connection to each, a deadline for all.
+"""The brokers of a cluster, a connection to each, and the deadline of a call.
 
 Connections are opened when first needed and replaced when they broke. A call of the admin client has one
 deadline; everything below works within it.
@@ -34,7 +34,7 @@ R = TypeVar("R", bound=Response)
 T = TypeVar("T")
 Address = tuple[str, int]
 
-#: How long a broker may be silent before somebody else is asked as well, or asked about it.
+#: How long a broker may be silent before another one is asked as well.
 PATIENCE_SECONDS: Final = 1.0
 
 #: The part of a call's time that coordinators may take if logs are read after them.
@@ -119,7 +119,7 @@ class Network:
         self.nodes: dict[int, Node] = {}
         self.controller_id = -1
         self.cluster_id: str | None = None
-        #: Called with every Metadata answer, whoever asked for it.
+        #: Called with every Metadata response.
         self.on_metadata: list[Callable[[MetadataResponse], None]] = []
         self._note = note
         self._security: ClientSecurity | None = None
@@ -146,12 +146,12 @@ class Network:
             task = asyncio.get_running_loop().create_task(self._connect(key))
             self._opening[key] = task
             task.add_done_callback(lambda done: self._opened(key, done))
-        # Shielded: whoever stops waiting must not take the connection from the others.
+        # Shielded: a caller that stops waiting must not take the connection from the others.
         return await asyncio.shield(task)
 
     def _opened(self, key: Address, task: asyncio.Task[Connection]) -> None:
         self._opening.pop(key, None)
-        # Looked at here, because nobody may be waiting for it any more.
+        # Read here, because no caller may be waiting for it any more.
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.info("no connection to %s: %s", address_text(*key), error)
 
@@ -174,7 +174,7 @@ class Network:
             raise BrokerUnreachable("the client is closed; use it inside its `with` block")
 
     async def to(self, node: Node, deadline: Deadline) -> Connection:
-        """The connection to a broker, for whoever has to know what it serves."""
+        """The connection to a broker, for callers that need the versions it serves."""
         try:
             async with asyncio.timeout(deadline.left):
                 return await self.connect(node.host, node.port)
@@ -233,7 +233,7 @@ class Network:
         # One turn of the loop, in which the transports close their sockets.
         await asyncio.sleep(0)
 
-    # -- who there is ---------------------------------------------------------------------------------
+    # -- brokers ---------------------------------------------------------------------------------
 
     async def refresh(
         self, deadline: Deadline, topics: tuple[str, ...] | None = ()
@@ -269,7 +269,7 @@ class Network:
         check: Callable[[Connection], None] | None = None,
         at_most: int = 32767,
     ) -> R:
-        """Ask whoever answers, beginning with those that are connected already.
+        """Ask the first broker that answers, beginning with those that are connected.
 
         `check` may refuse a broker, by raising what the caller is to hear.
         """
@@ -333,7 +333,7 @@ async def _first(calls: list[Coroutine[Any, Any, R]], causes: list[CoterieError]
 
 
 async def end_task(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and see it end, so that nothing is left behind."""
+    """Cancel a task and wait until it has ended."""
     if task.cancel():  # else it has ended
         await asyncio.wait([task])
     if not task.cancelled():

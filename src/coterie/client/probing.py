@@ -2,7 +2,7 @@
 
 A broker that has just been made a coordinator lists none of the groups it was given until it has begun to
 load them, and its list does not say so. Asked about one group it does: there is no such group here, or this
-is not the coordinator, or it is loading. So each is asked about groups that nobody has.
+is not the coordinator, or it is loading. So each is asked about groups that do not exist.
 """
 
 from __future__ import annotations

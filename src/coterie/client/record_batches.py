@@ -24,7 +24,7 @@ class FetchedRecords(NamedTuple):
     """Whole batches of one partition, as they are stored.
 
     They hold the records from `start` on, up to `stop`, which is not included. The first batch may begin
-    before `start` and the last may end behind `stop`: batches are not cut. `columns()` leaves such out.
+    before `start` and the last may end after `stop`: batches are not cut. `columns()` leaves such out.
     """
 
     partition: TopicPartition
@@ -85,7 +85,7 @@ class Cut(NamedTuple):
 def cut(records: Buffer, position: int, end: int, budget: Budget) -> Cut:
     """The whole batches before `end` and within the budget.
 
-    A broker may send half a batch last; that stays away. RecordBatchError if a batch cannot be one.
+    A broker may send half a batch last; that is left out. RecordBatchError if a batch cannot be one.
     """
     whole = _whole(records, position, end) if budget.unlimited else None
     if whole is not None:
@@ -96,8 +96,8 @@ def cut(records: Buffer, position: int, end: int, budget: Budget) -> Cut:
         base, length, magic, delta, count = _BATCH.unpack_from(records, at)
         stop = at + LENGTH_END + length
         # A batch as it should be needs no closer look, and that look needs imports that take long.
-        odd = magic != MAGIC or length < MIN_LENGTH or stop > len(records)
-        if odd and _half(records, at):
+        unusual = magic != MAGIC or length < MIN_LENGTH or stop > len(records)
+        if unusual and _half(records, at):
             break
         if base >= end:
             return Cut(at, end)
@@ -110,7 +110,7 @@ def cut(records: Buffer, position: int, end: int, budget: Budget) -> Cut:
 def _whole(records: Buffer, position: int, end: int) -> Cut | None:
     """The same where all that came is wanted, which is ordinary: only lengths are looked at.
 
-    None if it is not so, or if anything is odd.
+    None if it is not so, or if anything is unusual.
     """
     places = find_places(records)
     if not places:
@@ -122,8 +122,8 @@ def _whole(records: Buffer, position: int, end: int) -> Cut | None:
         _, length, *_ = _BATCH.unpack_from(records, at)
         if length < MIN_LENGTH:
             return None
-    behind = base + delta + 1
-    return Cut(at, behind, places) if magic == MAGIC and position < behind <= end else None
+    after = base + delta + 1
+    return Cut(at, after, places) if magic == MAGIC and position < after <= end else None
 
 
 def _half(records: Buffer, at: int) -> bool:

@@ -163,12 +163,12 @@ def _by_cause(missing: Iterable[object]) -> str:
         subject, colon, cause = text.partition(": ")
         # A cause of the cause names the thing again.
         by_cause.setdefault(colon + cause.replace(f"{subject}: ", ""), []).append(subject)
-    told = []
+    parts = []
     for cause, names in list(by_cause.items())[:_MOST_CAUSES]:
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        told.append(f"{', '.join(names[:_MOST_NAMES])}{more}{cause}")
+        parts.append(f"{', '.join(names[:_MOST_NAMES])}{more}{cause}")
     rest = sum(map(len, list(by_cause.values())[_MOST_CAUSES:]))
-    return "; ".join([*told, f"and {rest} more"] if rest else told)
+    return "; ".join([*parts, f"and {rest} more"] if rest else parts)
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
@@ -185,7 +185,7 @@ class ScramUser(msgspec.Struct, frozen=True):
 
 
 class GroupListing(msgspec.Struct, frozen=True, gc=False):
-    """A group as a list shows it. What a broker is too old to tell is None, not invented."""
+    """A group in a list. What a broker is too old to return is None."""
 
     group_id: str
     protocol_type: str
@@ -251,7 +251,7 @@ class PartitionOffset(msgspec.Struct, frozen=True, gc=False):
 
 
 class GroupOffsets(msgspec.Struct, frozen=True):
-    """What a group has committed, and what could not be told."""
+    """What a group has committed, and partitions whose offset could not be read."""
 
     group_id: str
     offsets: dict[TopicPartition, PartitionOffset]
@@ -267,7 +267,7 @@ class GroupChange(msgspec.Struct, frozen=True):
 
 
 class PartitionLag(msgspec.Struct, frozen=True, gc=False):
-    """How far a group is behind in one partition; None where there is nothing to tell it from."""
+    """Lag of a group in one partition; a field is None where it is not known."""
 
     partition: TopicPartition
     committed_offset: int | None
@@ -276,7 +276,7 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
     lag: int | None
     member_id: str | None = None
     error: str | None = None
-    #: What was committed beside the offset.
+    #: What was committed with the offset.
     leader_epoch: int | None = None
     metadata: str | None = None
     #: Of the member that has the partition.
@@ -285,7 +285,7 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
 
 
 class GroupLag(msgspec.Struct, frozen=True):
-    """How far a group is behind, partition by partition."""
+    """Lag of a group by partition."""
 
     group_id: str
     type: GroupType
@@ -341,5 +341,5 @@ class TopicDescription(msgspec.Struct, frozen=True):
     name: str
     internal: bool
     partitions: tuple[PartitionInfo, ...]
-    #: A topic that is made anew has another; None from brokers before 2.8 (KIP-516).
+    #: A recreated topic has another one; None from brokers before 2.8 (KIP-516).
     topic_id: str | None = None

@@ -1,8 +1,8 @@
-"""Asking each broker about its own: the way from many keys to few requests and back.
+"""Requests about many keys: each broker gets one request about its own keys.
 
 A key is a group, whose broker is its coordinator, or a partition, whose broker is its leader. All brokers
-are asked in parallel, each once, about everything that is theirs. What a broker says has moved, or does
-not answer, is looked up again and asked elsewhere, until all is answered or the time is up.
+are asked in parallel, each once, about everything that is theirs. Keys that have moved, or whose
+broker does not answer, are looked up again and sent to another broker until the deadline.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Routed(Generic[K, T]):
         return Result(items, errors, failures)
 
     async def _serve(self, keys: list[K], tries: int) -> None:
-        """Find the brokers, and go on with each by itself: a slow one keeps nobody waiting."""
+        """Find the brokers, and ask each of them by itself: a slow one delays no other."""
         by_node, nowhere = await self._find(keys)
         async with asyncio.TaskGroup() as group:
             for node, theirs in by_node.items():
@@ -148,7 +148,7 @@ class Routed(Generic[K, T]):
             self._errors.update(dict.fromkeys(keys, error))
             return []
         finally:
-            # Also if it has ended: who was cancelled meanwhile has not seen how, and asyncio would tell.
+            # Also if it has ended: asyncio logs an exception that no task has read.
             await end_task(task)
         self._failed.pop(node, None)
         return [key for key in keys if not self._take(key, answers.get(key))]
@@ -219,7 +219,7 @@ def _length(key: object) -> int:
 
 
 def _weight(key: object) -> int:
-    """Four bytes a character at most, and some for what a request says beside the name."""
+    """Four bytes a character at most, and some for the other fields of a request."""
     if not isinstance(key, str):
         return 80
     return len(key) * (1 if key.isascii() else 4) + 16

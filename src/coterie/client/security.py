@@ -125,15 +125,15 @@ class ClientSecurity:
 async def _call(callback: Callable[..., Any], argument: str) -> OauthToken:
     """Ask the function that was given, as confluent-kafka would: (token, expiry[, principal, extensions])."""
     if inspect.iscoroutinefunction(callback):
-        told = await callback(argument)
+        result = await callback(argument)
     else:
-        told = await asyncio.to_thread(callback, argument)
-    if isinstance(told, OauthToken):
-        return told
-    if isinstance(told, str):
-        return OauthToken(Secret(told))
+        result = await asyncio.to_thread(callback, argument)
+    if isinstance(result, OauthToken):
+        return result
+    if isinstance(result, str):
+        return OauthToken(Secret(result))
     try:
-        token, expires_at, *more = told
+        token, expires_at, *more = result
         extensions = more[1] if len(more) > 1 else {}
         return OauthToken(Secret(str(token)), float(expires_at), dict(extensions))
     except (TypeError, ValueError):

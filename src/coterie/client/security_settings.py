@@ -17,7 +17,7 @@ __all__ = ["SECURITY_NAMES", "SecuritySettings"]
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
-#: Settings whose values nobody may see.
+#: Settings whose values are secret.
 _SECRETS: Final = frozenset({
     "sasl.jaas.config",
     "sasl.oauthbearer.client.credentials.client.secret",

@@ -36,7 +36,7 @@ _NAMES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """What a client was told. Defaults are those of Kafka's own admin client, where it has them."""
+    """The settings of a client. Defaults are those of Kafka's own admin client, where it has them."""
 
     bootstrap_servers: str = ""
     client_id: str = "coterie"
@@ -76,7 +76,7 @@ class ClientSettings:
 
     @staticmethod
     def knows(name: str) -> bool:
-        """Whether there is a setting of this name; a file for another client has others beside."""
+        """Whether there is a setting of this name; a file for another client may have others."""
         dotted = name.replace("_", ".")
         return dotted in _NAMES or dotted in SECURITY_NAMES
 

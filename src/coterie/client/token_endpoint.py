@@ -54,11 +54,11 @@ def fetch_token(
             "Content-Type": "application/x-www-form-urlencoded",
         },
     )
-    told = _ask(request, parts.hostname or url, context)
-    token = told.get("access_token")
+    answer_fields = _ask(request, parts.hostname or url, context)
+    token = answer_fields.get("access_token")
     if not isinstance(token, str):
         raise AuthenticationFailed(f"the token endpoint {parts.hostname} answered without a token")
-    lifetime = told.get("expires_in")
+    lifetime = answer_fields.get("expires_in")
     expires_at = time.time() + lifetime if isinstance(lifetime, (int, float)) else None
     return OauthToken(Secret(token), expires_at, extensions)
 
@@ -70,7 +70,7 @@ def _ask(
         with urllib.request.urlopen(  # noqa: S310 - as above
             request, timeout=_TIMEOUT_SECONDS, context=context
         ) as answer:
-            told = json.loads(answer.read(_MOST_BYTES))
+            answer_fields = json.loads(answer.read(_MOST_BYTES))
     except urllib.error.HTTPError as error:
         error.close()
         raise AuthenticationFailed(
@@ -79,4 +79,4 @@ def _ask(
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or type(error).__name__
         raise AuthenticationFailed(f"no token from {host}: {reason}") from None
-    return told if isinstance(told, dict) else {}
+    return answer_fields if isinstance(answer_fields, dict) else {}

@@ -44,7 +44,7 @@ def trace_requests(
             "server.address": host.strip("[]"),
             "server.port": int(port),
         }
-        # The hook is told when the answer is there: the span began that long ago.
+        # The hook is called when the response has arrived: the span began that long ago.
         end = time.time_ns()
         span = tracer.start_span(
             f"kafka {request.api}",

@@ -337,7 +337,7 @@ def test_deleted_records_are_an_error_or_skipped() -> None:
                 await read(admin, {ORDERS[0]: 5})
             batches = await read(admin, {ORDERS[0]: 5}, skip_deleted=True)
             assert values(batches)[ORDERS[0]] == [f"0:{n}" for n in range(20, 50)]
-            with pytest.raises(KafkaError, match="behind the end of its log"):
+            with pytest.raises(KafkaError, match="after the end of its log"):
                 await read(admin, {ORDERS[0]: 70}, skip_deleted=True)
 
         played(cluster, scene)
@@ -413,7 +413,7 @@ def test_a_topic_that_is_made_anew_is_not_taken_for_the_old_one() -> None:
             assert await reading.next() is not None
             (await admin.delete_topics(["orders"])).unwrap()
             (await admin.create_topics({"orders": 6})).unwrap()
-            with pytest.raises(CoterieError, match="made anew"):
+            with pytest.raises(CoterieError, match="recreated while"):
                 await collect(reading, [])
 
         played(cluster, scene)
