@@ -34,7 +34,7 @@ __all__ = [
 
 STORE_PASSWORD: Final = "store-hush"
 #: The user is the common name of certificates that Acme issued.
-MAPPING_RULES: Final = "RULE:^CN=(.*?),OU=.*,O=Acme$/$1/L,DEFAULT"
+MAPPING_RULES: Final = "RULE:^CN=(.*?),OU=tests,O=Acme$/$1/L,DEFAULT"
 _MECHANISMS: Final = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 _PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -95,12 +95,13 @@ class Authority:
         organization: str = "",
         expired: bool = False,
     ) -> Certificate:
-        """A certificate for a server or a client. `name` is the common name of its subject."""
+        """A certificate for a server or a client. Its subject is CN=`name`,OU=tests,O=`organization`."""
         return Certificate(
             self._authority.issue_cert(
                 *hosts,
                 common_name=name,
                 organization_name=organization or None,
+                organization_unit_name="tests",
                 not_after=dt.datetime.now(dt.UTC) - _DAY if expired else None,
             )
         )

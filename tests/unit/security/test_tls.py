@@ -151,7 +151,7 @@ def test_f28_clients_with_and_without_certificates(
         "ssl.keystore.location": str(server.keystore),
         "ssl.truststore.location": str(authority),
         "ssl.client.auth": "required",
-        "ssl.principal.mapping.rules": "RULE:^CN=(.*?),OU=.*,O=Acme$/$1/L,DEFAULT",
+        "ssl.principal.mapping.rules": "RULE:^CN=(.*?),OU=tests,O=Acme$/$1/L,DEFAULT",
     }
     acl = AclBinding(
         ResourceType.GROUP,
