@@ -1,7 +1,7 @@
 """One broker: its listeners, its connections, and the table of what it serves.
 
 Brokers of a cluster live in one event loop and share its metadata and partitions; what a broker owns is
-its connections, its coordinators and its faults. Who leads what is decided by the cluster.
+its connections and its faults. Leaders are elected in coterie.server.partitions.leadership.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Broker:
                 connection.end()
 
     def kill(self) -> None:
-        """Be gone, as after kill -9: no answer leaves any more."""
+        """Stop at once, as after kill -9: no answer leaves any more."""
         if not self.running:
             return
         self._close_listeners()
@@ -130,7 +130,7 @@ class Broker:
             connection.abort()
 
     def pause(self) -> None:
-        """Hear nothing for a while, like a stopped process; what was sent meanwhile is served later."""
+        """Read nothing until `resume`, like a stopped process; requests that arrive meanwhile wait."""
         self._set_paused(paused=True)
 
     def resume(self) -> None:

@@ -115,7 +115,7 @@ HANDLERS: Final[dict[ApiKey, Handler]] = {
 
 #: Where fewer versions are served than the protocol has.
 _NARROWER: Final[dict[ApiKey, tuple[int, int]]] = {
-    # As Kafka 4.3 says it, for older librdkafka (KAFKA-18659): 0 to 2 are told and close the connection.
+    # As Kafka 4.3 says it, for older librdkafka (KAFKA-18659): 0 to 2 are listed and close the connection.
     ApiKey.PRODUCE: (0, 13),
     ApiKey.INIT_PRODUCER_ID: (0, 5),  # 6 is unstable in Kafka 4.3 and not advertised there either
 }

@@ -1,6 +1,6 @@
 """SASL on one connection of the server: what may be asked before, during and after it (KIP-43, 152, 368).
 
-Frames go through `takes` until somebody is authenticated, and again when a client authenticates anew. A
+Frames go through `takes` until the client is authenticated, and again when it re-authenticates. A
 step that hashes runs in a thread; meanwhile the connection reads nothing. A failure is answered late,
 always in the same words, and ends the connection.
 """

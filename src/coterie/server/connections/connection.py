@@ -34,7 +34,7 @@ __all__ = ["Connection", "ServedApi", "Server"]
 
 #: How long a connection that is being closed waits for the client to read what it was sent.
 _LAST_WORDS_SECONDS = 5
-#: Answers that a client has not read yet, before it is no longer listened to.
+#: Bytes of answers that a client may leave unread before the server stops reading its requests.
 _WRITE_BUFFER = 256 * 1024
 
 
@@ -136,14 +136,14 @@ class Connection(asyncio.Protocol):
         self.client_host = f"/{self.address}"  # as Java prints an InetAddress
         limit = self.server.config.max_write_buffer_bytes
         self._transport.set_write_buffer_limits(high=min(_WRITE_BUFFER, limit))
-        # As Kafka does: a peer that is gone without a word is found out by the kernel, if by nobody else.
+        # As in Kafka: the kernel detects a peer that is gone without closing the connection.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         refusal = self.server.admit(self) or self._identify(transport)
         if refusal:
             self.close(refusal)
 
     def _identify(self, transport: asyncio.BaseTransport) -> str | None:
-        """Who the client is by its certificate, and whether it has to say more; or why it must go."""
+        """Set the principal of the client's certificate, or require SASL; the reason to close, if any."""
         listener = self.listener
         if listener.mechanisms:
             server = self.server
@@ -339,7 +339,7 @@ class Connection(asyncio.Protocol):
             transport.pause_reading()
 
     def regulate(self) -> None:
-        """The broker was paused or goes on."""
+        """The broker was paused or resumed."""
         self._regulate()
 
     def overdue(self, now: float) -> str | None:

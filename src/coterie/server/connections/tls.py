@@ -1,4 +1,4 @@
-"""TLS of the listeners: one context for all brokers of a cluster, made anew when its files change."""
+"""TLS of the listeners: one context for all brokers of a cluster, rebuilt when its files change."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ListenerTls:
         return made
 
     async def watch(self) -> None:
-        """Look at the files every second. What cannot be used is told, and the old stays."""
+        """Look at the files every second. Unusable files are logged, and the old context stays."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             now = self._look()

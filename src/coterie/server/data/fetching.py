@@ -69,7 +69,7 @@ class Fetch:
         if self._is_enough() or request.max_wait_ms <= 0:
             self._call.answer(response)
             return
-        # A client may go away and leave its wait behind: no wait is longer than an idle connection.
+        # A client may disappear while its request waits: no wait is longer than an idle connection may be.
         wait_ms = min(request.max_wait_ms, self._services.config.connections_max_idle_ms)
         self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._finish)
         self._wait()
@@ -102,7 +102,7 @@ class Fetch:
 
     def _finish(self) -> None:
         services = self._services
-        # A broker that has stopped may have closed its logs, and nobody hears the answer.
+        # A broker that has stopped may have closed its logs, and no client gets the answer.
         self._end(
             self._look() if services.brokers.is_running(services.node_id) else FetchResponse()
         )
@@ -227,7 +227,7 @@ def _up_to(data: bytes, end_offset: int) -> bytes:
 
 
 def _end_of(data: bytes) -> int:
-    """The offset behind the base offset of the last batch: transactions that begin there or before
+    """The offset after the base offset of the last batch: transactions that begin there or before
     have records in the data."""
     at = base_offset = 0
     while at < len(data):

@@ -119,7 +119,7 @@ def _check_topic(partition: Partition) -> None:
 def _the_batch(data: bytes, version: int) -> RecordBatch:
     """The one batch that a request may have for a partition (ProduceRequest.validateRecords).
 
-    Its checksum is checked when it is staged. Bytes of an incomplete batch behind it are cut off.
+    Its checksum is checked when it is staged. Bytes of an incomplete batch after it are cut off.
     """
     try:
         batches = decode_batches(data, check_crc=False).batches
@@ -159,7 +159,7 @@ def _for_the_log(
     if _setting(services, partition, "message.timestamp.type") != "LogAppendTime":
         _check_timestamps(services, partition, batch)
         return data
-    decode_batches(data)  # the checksum, before it is made anew
+    decode_batches(data)  # the checksum, before it is computed again
     return msgspec.structs.replace(
         batch,
         attributes=batch.attributes | TIMESTAMP_TYPE_MASK,

@@ -169,7 +169,7 @@ class GroupService:
         self._schedule(hosted.shard)
 
     def _reload(self, hosted: HostedShard) -> None:
-        """An append failed: what the shard believes is no longer what the log says."""
+        """An append failed: the state of the shard differs from the log. Load another."""
         _report(ShardChange.FAILED, hosted)
         if self._shards.get(hosted.partition.index) is hosted:
             self.resign(hosted.partition.index)
@@ -260,14 +260,14 @@ class GroupService:
                 shard.replay(record.key, record.value)
 
     def follow(self, hosted: HostedShard, round_: CommitRound) -> None:
-        """See how a batch of a shard ends, also if nobody waits for it: time may have written it."""
+        """Watch the round of a batch, also if no request waits for it: an expiration may have written it."""
         if round_ is hosted.last_round:
             return
         hosted.last_round = round_
 
         def ended(error: StorageError | None) -> None:
             if isinstance(error, StorageLate):
-                round_.when_durable(ended)  # it goes on
+                round_.when_durable(ended)  # it continues
             elif error is not None:
                 self._reload(hosted)
 
@@ -334,7 +334,7 @@ class GroupService:
         """Fire what is due; but after a pause of the whole process, sockets first.
 
         Heartbeats may wait in the kernel. A turn that began with an interrupted wait has not looked at
-        the sockets; the next one does, and the one after that comes behind what it found.
+        the sockets; the next one does, and the one after that follows what it found.
         """
         loop = self._loop
         if self._clock.monotonic() - self._timer_at > _PAUSE_SECONDS:

@@ -60,7 +60,7 @@ def describe_acls(services: Services, call: Call, request: DescribeAclsRequest) 
 
 
 def create_acls(services: Services, call: Call, request: CreateAclsRequest) -> Response:
-    """CreateAcls 1-3: each on its own; one that is there already is no error."""
+    """CreateAcls 1-3: each with its own result; one that exists already is not an error."""
     security = services.security
     if security.authorizer is None:
         off = AclCreationResult(ErrorCode.SECURITY_DISABLED, _OFF)

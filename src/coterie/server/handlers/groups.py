@@ -146,7 +146,7 @@ def describe_groups(
 
 
 def delete_groups(services: Services, call: Call, request: DeleteGroupsRequest) -> Response | None:
-    """DeleteGroups 0-2: one atomic batch per shard; one group's failure is no other's."""
+    """DeleteGroups 0-2: one atomic batch per shard; a failure of one group does not affect others."""
     by_shard: dict[int, tuple[HostedShard, list[str]]] = {}
     results: list[DeletableGroupResult] = []
     for group_id in dict.fromkeys(request.groups_names):

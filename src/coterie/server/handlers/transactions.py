@@ -217,7 +217,7 @@ def txn_offset_commit(
     services: Services, call: Call, request: TxnOffsetCommitRequest
 ) -> Response | None:
     """TxnOffsetCommit 0-5. Offsets in a transaction that does not have their partition would stay pending
-    for ever: up to version 4 it must have been added, from version 5 on it is added here (KIP-890)."""
+    forever: up to version 4 it must have been added, from version 5 on it is added here (KIP-890)."""
     offsets = (CONSUMER_OFFSETS, services.partitions.offsets_partition(request.group_id).index)
     coordinator = services.transactions
     producer = (request.transactional_id, request.producer_id, request.producer_epoch)

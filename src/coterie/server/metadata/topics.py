@@ -30,7 +30,7 @@ __all__ = [
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
-#: The cluster's own log (coterie.server.metadata.cluster_log), which to clients is no topic at all.
+#: The cluster's own log (coterie.server.metadata.cluster_log), which clients do not see as a topic.
 CLUSTER_METADATA: Final = CLUSTER_LOG.topic
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 

@@ -54,11 +54,11 @@ class CommitRound:
         self._callbacks: list[Callback] = []
 
     def when_durable(self, callback: Callback) -> None:
-        """Rounds end once; a callback for one that has ended is called by nobody, so ask `done` first."""
+        """Call back when the round ends. Check `done` first: a round that has ended calls nothing."""
         self._callbacks.append(callback)
 
     def give_up(self, error: StorageLate) -> None:
-        """Tell everyone who waits that it takes too long; the round itself goes on."""
+        """Report to all callbacks that the round takes too long; the round itself continues."""
         self._call(error)
 
     def end(self, error: StorageError | None) -> None:
@@ -149,7 +149,7 @@ class _Worker:
         while (job := self._jobs.get()) is not None:
             work, done = job
             result = work()
-            with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed, so no caller waits
                 self._loop.call_soon_threadsafe(done, result)
 
 

@@ -19,7 +19,7 @@ __all__ = ["Partition"]
 
 
 class Partition:
-    """One partition, whoever leads it."""
+    """One partition of the cluster, led by any broker."""
 
     __slots__ = (
         "_round",
@@ -45,7 +45,7 @@ class Partition:
         self.metadata = metadata
         self.log = log
         self.committer = committer
-        #: What the data plane keeps beside the log (producers and their transactions), made when needed.
+        #: Producers and their transactions, in addition to the log; created when needed.
         self.state: object | None = None
         self._waiting: list[Callable[[], None]] = []
         self._round: CommitRound | None = None
@@ -88,7 +88,7 @@ class Partition:
 
     def _watch(self, round_: CommitRound) -> None:
         if round_ is not self._round:
-            # Also when nobody waits now: a reader may come to wait before the round has ended.
+            # Also when no reader waits now: one may begin to wait before the round has ended.
             self._round = round_
             round_.when_durable(self._ended)
 

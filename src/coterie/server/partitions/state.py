@@ -1,4 +1,4 @@
-"""What the data plane keeps beside a partition's log: producers and leader epochs.
+"""The state of a partition besides its log: producers and leader epochs.
 
 What this is: the content of `Partition.state`, made from the log when first needed and kept up with it.
 What this is not: the log, or its leader; `Partition` is. Used by producing, fetching, ListOffsets and the
@@ -44,7 +44,7 @@ class PartitionState:
         self._next_offset = log.high_watermark
 
     def append(self, data: bytes, batch: RecordBatch) -> tuple[int, CommitRound]:
-        """Stage a batch, of which `batch` is the header; its base offset and its round."""
+        """Stage a batch with the header `batch`; its base offset and its round."""
         partition = self.partition
         base_offset, round_ = partition.append(data)
         if round_ is not self.last_round:

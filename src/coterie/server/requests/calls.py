@@ -154,7 +154,7 @@ class Call:
         self.version = header.request_api_version
         self.request = request
         self.slot = slot
-        #: What an authorizer has to say about the answer; None where there is no security.
+        #: The decisions of the authorizer; None where there is no security.
         self.guard: Permissions | None = None
         #: Counts the call for client quotas; None where there are none, and after it has counted.
         self.meter: Meter | None = None
@@ -168,11 +168,11 @@ class Call:
         return self.connection.client_host
 
     def finish(self, response: Response) -> Response:
-        """A response as its receiver may see it."""
+        """A response as the caller may see it."""
         return response if self.guard is None else self.guard.finish(response)
 
     def encode(self, response: Response) -> bytes:
-        """A response's frame, for the receiver's eyes."""
+        """The frame of a response, as the caller may see it."""
         if self.guard is not None:
             response = self.guard.finish(response)
         return self.encode_finished(self.charge(response))

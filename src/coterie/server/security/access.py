@@ -49,7 +49,7 @@ def _always(_request: Any) -> bool:
 
 
 def _without_member(request: Any) -> bool:
-    """Commits of members are the life of a group; those of nobody are an administrator's, or a tool's."""
+    """Commits without a member id are made by administrators and tools, not by members of a group."""
     return not request.member_id
 
 

@@ -62,7 +62,7 @@ class Whole(Rule):
 class Each(Rule):
     """Something for each thing that the request lists; what is refused is answered by its own error.
 
-    Topics may be named by id; an id that nobody has goes on to the handler, which says so. A request of
+    Topics may be named by id; the handler answers for an unknown id. A request of
     which nothing is left is answered, unless there is more to it than its list (`goes_on_empty`).
     """
 

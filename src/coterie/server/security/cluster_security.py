@@ -141,7 +141,7 @@ class ClusterSecurity:
                 "SASL is on and there is no user; give one with --user name:password"
             )
 
-    # -- who somebody is ------------------------------------------------------------------------------
+    # -- authentication ------------------------------------------------------------------------------
 
     def sasl_server(self, mechanism: str) -> SaslServer:
         """A new exchange of an enabled mechanism."""

@@ -1,8 +1,9 @@
 """One request before the authorizer: what of it is let through, and what its answer may show.
 
-`admit` runs the rules of the API (coterie.server.security.access) before the handler. What is refused is
-taken out of the request and answered for; the rest goes on. On the way back `finish` puts the refusals in and
-leaves out what the caller may not see. Without an authorizer only changes are noted, for the audit log.
+`admit` runs the rules of the API (coterie.server.security.access) before the handler. Refused parts are taken
+out of the request and answered for; the handler gets the rest. Afterwards `finish` adds the refusals to the
+response and removes what the caller may not see. Without an authorizer only changes are noted, for the audit
+log.
 """
 
 from __future__ import annotations

@@ -142,11 +142,11 @@ class MetadataRule(Each):
 
 
 class DescribeClusterRule(Rule):
-    """Everybody may see the brokers; what the caller may do is told to those who may describe the cluster."""
+    """All callers see the brokers; allowed operations are returned to those who may describe the cluster."""
 
     @property
     def needs(self) -> Needs:
-        return (Need(_O.DESCRIBE, _R.CLUSTER, "to be told the operations that are allowed"),)
+        return (Need(_O.DESCRIBE, _R.CLUSTER, "to see the allowed operations"),)
 
     def finish(self, guard: Guard, response: Response, /) -> Response:
         answer = cast("DescribeClusterResponse", response)
@@ -195,8 +195,8 @@ class FindCoordinatorRule(Rule):
             return
         guard.deny(replace(request, coordinator_keys=refused), error)
         denied = cast("FindCoordinatorResponse", guard.denied[-1])
-        told = tuple(replace(each, error_message=error.message) for each in denied.coordinators)
-        guard.denied[-1] = replace(denied, coordinators=told)
+        answers = tuple(replace(each, error_message=error.message) for each in denied.coordinators)
+        guard.denied[-1] = replace(denied, coordinators=answers)
         rest = tuple(key for key in keys if key in allowed)
         guard.call.request = replace(request, coordinator_keys=rest)
         if not rest:
@@ -276,7 +276,7 @@ class AddPartitionsRule(Rule):
 
 
 class CreateTopicsRule(Each):
-    """Create on the cluster or on each topic; settings are told to those who may describe them."""
+    """Create on the cluster or on each topic; settings are returned to those who may describe them."""
 
     def __init__(self) -> None:
         super().__init__(_O.CREATE, _R.TOPIC, "topics", "name")
@@ -286,7 +286,7 @@ class CreateTopicsRule(Each):
         return (
             Need(_O.CREATE, _R.CLUSTER, "or"),
             *super().needs,
-            Need(_O.DESCRIBE_CONFIGS, _R.TOPIC, "to be told its settings"),
+            Need(_O.DESCRIBE_CONFIGS, _R.TOPIC, "to see its settings"),
         )
 
     def names(self, request: Request, /) -> tuple[str, Iterable[str]]:
@@ -299,12 +299,12 @@ class CreateTopicsRule(Each):
 
     def finish(self, guard: Guard, response: Response, /) -> Response:
         answer = cast("CreateTopicsResponse", response)
-        told = guard.allowed(_O.DESCRIBE_CONFIGS, _R.TOPIC, [each.name for each in answer.topics])
+        shown = guard.allowed(_O.DESCRIBE_CONFIGS, _R.TOPIC, [each.name for each in answer.topics])
         return replace(
             answer,
             topics=tuple(
                 each
-                if each.error_code or each.name in told
+                if each.error_code or each.name in shown
                 else replace(
                     each,
                     topic_config_error_code=ERRORS[_R.TOPIC],
@@ -318,7 +318,7 @@ class CreateTopicsRule(Each):
 
 
 class DeleteTopicsRule(Each):
-    """Delete on each topic; that there is no such topic is told to those who may describe it."""
+    """Delete on each topic; a missing topic is reported to those who may describe it."""
 
     def __init__(self, field: str, name: str = "") -> None:
         on_all = Need(_O.DELETE, _R.CLUSTER, "or")

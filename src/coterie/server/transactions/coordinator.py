@@ -43,7 +43,7 @@ _RETRY_SECONDS: Final = 1.0
 
 
 class Step(NamedTuple):
-    """What a request came to, and the round after which it may be told."""
+    """The result of a request, and the round after which it may be returned."""
 
     error: ErrorCode
     round: CommitRound | None = None
@@ -100,7 +100,7 @@ class TransactionCoordinator:
         self._endings.clear()
 
     def _restart(self) -> None:
-        """An append failed: what is believed here is no longer what the log says."""
+        """An append failed: the state here differs from the log. Read the log again."""
         self.stop()
         self.start()
 
@@ -317,7 +317,7 @@ class TransactionCoordinator:
             timer.cancel()
 
     def _time_out(self, transaction: Transaction) -> None:
-        """Abort what was open for too long, under a new epoch: its producer must begin anew."""
+        """Abort what was open for too long, under a new epoch: its producer must start again."""
         self._fence(transaction)
 
     # -- the log --------------------------------------------------------------------------------------
