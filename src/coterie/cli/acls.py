@@ -92,7 +92,7 @@ def list_acls(*, form: Format, **what: Any) -> int:
 @listed(ACLS)
 def add(*, deny: bool, form: Format, **what: Any) -> int:
     """Add access control entries, one for each principal, name and operation."""
-    from coterie.security.acls import AclBinding, PatternType, Permission  # noqa: PLC0415 - late
+    from coterie.security.acls import AclBinding, PatternType, Permission
 
     acls = []
     for each in _filters(**what):
@@ -157,7 +157,7 @@ def _filters(
     host: str | None,
 ) -> list[AclFilter]:
     """What the options mean, one filter for each combination."""
-    from coterie.security import acls  # noqa: PLC0415 - help needs none of it
+    from coterie.security import acls
 
     kind = acls.ResourceType.ANY if resource is None else acls.ResourceType.named(resource)
     assert kind is not None  # noqa: S101 - click has checked it

@@ -78,7 +78,7 @@ class Change:
         return self.execute and self.form.name not in ("table", "wide")
 
     def _read(self, path: Path) -> Plan:
-        from coterie.plans.model import load_plan  # noqa: PLC0415 - few plans come from files
+        from coterie.plans.model import load_plan
 
         plan = load_plan(path)
         if plan.action != self.action:
@@ -105,7 +105,7 @@ class Change:
             return True
         if self.plan_out is not None or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
             return False
-        from coterie.plans.model import ACTIONS  # noqa: PLC0415
+        from coterie.plans.model import ACTIONS
 
         flush()
         count = len(plan.groups)
@@ -119,7 +119,7 @@ class Change:
             signal.signal(signal.SIGINT, before)
 
     def _execute(self, plan: Plan) -> int:
-        from coterie.plans.execution import Execution  # noqa: PLC0415 - only those who change
+        from coterie.plans.execution import Execution
 
         undo = None if self.no_undo else self.undo_file or _new_undo_path(plan.action)
         if undo is not None and undo.exists():

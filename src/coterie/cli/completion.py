@@ -37,9 +37,9 @@ _HOW: Final = {
 )
 @click.argument("shell", type=click.Choice(list(_HOW)))
 def command(shell: str) -> None:
-    from click.shell_completion import get_completion_class  # noqa: PLC0415 - only here
+    from click.shell_completion import get_completion_class
 
-    from coterie.cli.main import cli  # noqa: PLC0415 - which imports this one
+    from coterie.cli.main import cli
 
     kind = get_completion_class(shell)
     if kind is not None:
@@ -64,14 +64,14 @@ def names(kind: str, ctx: click.Context, incomplete: str) -> list[str]:
 def _static(kind: str) -> list[str]:
     if kind not in ("states", "types"):
         return []
-    from coterie.protocol import group_state  # noqa: PLC0415 - not for every completion
+    from coterie.protocol import group_state
 
     enum = group_state.GroupState if kind == "states" else group_state.GroupType
     return [each.value for each in enum if each.value != "Unknown"]
 
 
 def _live(kind: str, ctx: click.Context) -> list[str]:
-    from coterie.client.admin import AdminClient  # noqa: PLC0415 - not for every completion
+    from coterie.client.admin import AdminClient
 
     logging.disable()
     target = Target(**ctx.meta.get("coterie.target", {}))

@@ -48,7 +48,7 @@ _CAUSES: Final = (
 @click.option("--spark/--no-spark", default=True, help="Show the pipeline, or leave it out.")
 def command(out: Path | None, *, spark: bool) -> None:
     """Start a cluster with groups in every state, and show both commands and the pipeline on it."""
-    from coterie.testing import EmbeddedCluster  # noqa: PLC0415 - a server is not for every command
+    from coterie.testing import EmbeddedCluster
 
     with tempfile.TemporaryDirectory(prefix="coterie-demo-") as directory:
         data = Path(directory) / "cluster"

@@ -254,7 +254,7 @@ def compact_command(out: Path, retention: float | None) -> None:
 def _steps(out: Path, **options: Any) -> Steps:
     """The steps, imported when a command runs."""
     try:
-        from coterie.spark.pipeline.steps import Steps  # noqa: PLC0415
+        from coterie.spark.pipeline.steps import Steps
     except ImportError as error:
         raise CoterieError(
             f"the pipeline needs more packages ({error.name}): pip install 'coterie[spark]'"

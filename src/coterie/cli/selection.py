@@ -159,7 +159,7 @@ class Selection:
 
     def scope(self) -> list[str | TopicPartition]:
         """The topics and partitions that `--topic` names."""
-        from coterie.client.results import TopicPartition  # noqa: PLC0415 - listing needs none
+        from coterie.client.results import TopicPartition
 
         found: list[str | TopicPartition] = []
         for each in self.topics:
@@ -299,7 +299,7 @@ async def _add_lag(
 
 
 async def _add_commits(admin: AdminClient, found: Found) -> None:
-    from coterie.cli.commit_times import read_commit_times  # noqa: PLC0415 - few ask for it
+    from coterie.cli.commit_times import read_commit_times
 
     with Progress("Reading __consumer_offsets") as bar:
         names = [row.group for row in found.rows]
@@ -325,7 +325,7 @@ def _choice(kind: str) -> Callable[[click.Context, click.Parameter, Any], tuple[
     def check(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value:
             return ()
-        from coterie.protocol import group_state  # noqa: PLC0415 - most commands name none
+        from coterie.protocol import group_state
 
         enum = group_state.GroupState if kind == "state" else group_state.GroupType
         known = {each.value.lower(): each.value for each in enum if each.value != "Unknown"}
@@ -352,7 +352,7 @@ def complete(kind: str) -> Callable[[click.Context, click.Parameter, str], list[
     """Completion with what there is of this kind."""
 
     def live(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-        from coterie.cli.completion import names  # noqa: PLC0415 - only while completing
+        from coterie.cli.completion import names
 
         return names(kind, ctx, incomplete)
 

@@ -140,7 +140,7 @@ def describe(*, names: tuple[str, ...], internal: bool, form: Format) -> int:
     missing = Missing()
 
     async def ask(admin: AdminClient) -> list[PartitionRow]:
-        from coterie.client.results import TopicPartition  # noqa: PLC0415 - late, as the client
+        from coterie.client.results import TopicPartition
 
         topics = await _described(admin, names, missing, internal=internal)
         keys = [

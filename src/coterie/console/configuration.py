@@ -89,7 +89,7 @@ def split_keyring(name: str, where: str) -> tuple[str, str]:
 def keyring() -> Any:
     """The keyring library, if it is installed."""
     try:
-        import keyring as library  # noqa: PLC0415 - an extra, and slow to load
+        import keyring as library
     except ImportError:
         raise InvalidSetting(
             "the system's keyring needs another package: pip install 'coterie[keyring]'"
@@ -161,7 +161,7 @@ class Contexts:
         """Set some settings of a context; a new context is made."""
         if not _NAME.fullmatch(name):
             raise CoterieError(f"a context is named with letters, digits, - and _, not {name!r}")
-        import tomlkit  # noqa: PLC0415 - only for changes
+        import tomlkit
 
         document, current = self._document(), self.current
         if not self._text:
@@ -190,7 +190,7 @@ class Contexts:
         self._save(document, None if self.current == name else self.current, left)
 
     def _document(self) -> Any:
-        import tomlkit  # noqa: PLC0415 - only for changes
+        import tomlkit
 
         return tomlkit.parse(self._text)
 
@@ -198,7 +198,7 @@ class Contexts:
         self, document: Any, current: str | None, items: Mapping[str, Mapping[str, object]]
     ) -> None:
         """Write the document, after checking that it reads as intended: TOML has many ways to nest tables."""
-        from coterie.plans.documents import save_bytes  # noqa: PLC0415 - only for changes
+        from coterie.plans.documents import save_bytes
 
         text = document.as_string()
         if self._parsed(text) != (current, items):
@@ -223,7 +223,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, obj
 
 def _set(table: Any, name: str, value: object) -> None:
     """Set `a.b.c` in place, or add it to the innermost table that exists."""
-    import tomlkit  # noqa: PLC0415 - only for changes
+    import tomlkit
 
     if isinstance(value, Mapping):
         item: Any = tomlkit.inline_table()

@@ -15,20 +15,20 @@ def config_path() -> Path:
     """The configuration file: COTERIE_CONFIG, or config.toml in the user's configuration directory."""
     if chosen := os.environ.get("COTERIE_CONFIG"):
         return Path(chosen)
-    from platformdirs import user_config_path  # noqa: PLC0415 - see above
+    from platformdirs import user_config_path
 
     return user_config_path("coterie", appauthor=False) / "config.toml"
 
 
 def state_directory(name: str) -> Path:
     """The default directory of undo files, of a cluster's data and of the demo's tables; it may not exist."""
-    from platformdirs import user_state_path  # noqa: PLC0415 - see above
+    from platformdirs import user_state_path
 
     return user_state_path("coterie", appauthor=False) / name
 
 
 def cache_directory() -> Path:
     """The directory of files that can be made again; it may not exist."""
-    from platformdirs import user_cache_path  # noqa: PLC0415 - see above
+    from platformdirs import user_cache_path
 
     return user_cache_path("coterie", appauthor=False)

@@ -88,7 +88,7 @@ def connected(command: F) -> F:
 
 
 def complete_contexts(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    from coterie.console.configuration import context_names  # noqa: PLC0415 - only while completing
+    from coterie.console.configuration import context_names
 
     return context_names(incomplete)
 
@@ -131,7 +131,7 @@ class _FormatName(_StrType):
         param: click.Parameter,  # noqa: ARG002 - click's signature
         incomplete: str,
     ) -> list[click.shell_completion.CompletionItem]:
-        from click.shell_completion import CompletionItem  # noqa: PLC0415
+        from click.shell_completion import CompletionItem
 
         names = (*FORMATS, "help", "schema")
         return [CompletionItem(each) for each in names if each.startswith(incomplete)]

@@ -199,7 +199,7 @@ class Listing(Generic[T]):
     def write(self, items: Iterable[T], form: Format) -> None:
         """Write the items to standard output."""
         # Imported here, because --help does not need it.
-        from coterie.console import rendering  # noqa: PLC0415
+        from coterie.console import rendering
 
         columns = self.chosen(form)
         for part in rendering.render(columns, self.sorted(items, form), form):

@@ -95,8 +95,8 @@ class Progress:
         """In a thread: the work may be synchronous, asynchronous, or in other processes."""
         if hidden.wait(_PATIENCE_SECONDS):
             return
-        from rich.console import Console  # noqa: PLC0415 - what is quick needs no bar
-        from rich.progress import Progress as Bar  # noqa: PLC0415
+        from rich.console import Console
+        from rich.progress import Progress as Bar
 
         if hidden.is_set():
             return

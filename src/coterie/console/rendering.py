@@ -121,7 +121,7 @@ def _line(
 def _width(text: str) -> int:
     if text.isascii():
         return len(text)
-    from rich.cells import cell_len  # noqa: PLC0415 - only for what is not ASCII
+    from rich.cells import cell_len
 
     return cell_len(text)
 
@@ -177,7 +177,7 @@ def _json(columns: _Columns[T], items: list[T], _: Format) -> Iterator[str]:
 
 
 def _yaml(columns: _Columns[T], items: list[T], _: Format) -> Iterator[str]:
-    import yaml  # noqa: PLC0415 - slow to load
+    import yaml
 
     class Dumper(yaml.SafeDumper):
         """Writes names with control characters in double quotes, where YAML has escapes for them."""

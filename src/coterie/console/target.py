@@ -45,7 +45,7 @@ class Target:
 
     def spelled(self) -> tuple[list[str], list[str]]:
         """Options that name the same cluster in another command, and the secrets that are not among them."""
-        from coterie.console.configuration import is_secret  # noqa: PLC0415 - TOML takes time to load
+        from coterie.console.configuration import is_secret
 
         named = (
             ("--context", self.context),
@@ -109,7 +109,7 @@ class Target:
 
     def _context(self, *, elsewhere: bool) -> dict[str, object]:
         """The settings of a context; `elsewhere` says whether an address is given without it."""
-        from coterie.console.configuration import Contexts, reveal  # noqa: PLC0415 - TOML takes time to load
+        from coterie.console.configuration import Contexts, reveal
 
         named = self.context or os.environ.get("COTERIE_CONTEXT")
         if not named and elsewhere:
@@ -125,7 +125,7 @@ class Target:
 
     def run(self, work: Callable[[AdminClient], Awaitable[T]], *, quiet: bool = False) -> T:
         """Run `work` with a client of the cluster, with a progress bar unless `quiet` is set."""
-        from coterie.client.admin import AdminClient  # noqa: PLC0415 - help and mistakes need none
+        from coterie.client.admin import AdminClient
 
         properties = self.properties()
 
@@ -157,12 +157,12 @@ def _environment() -> dict[str, object]:
 
 def _read(path: Path) -> dict[str, object]:
     """The settings of a client in a Java properties file, which may have those of producers and consumers."""
-    from coterie.client.settings import read_properties  # noqa: PLC0415
+    from coterie.client.settings import read_properties
 
     return _known(read_properties(path))
 
 
 def _known(given: Mapping[str, object]) -> dict[str, object]:
-    from coterie.client.settings import ClientSettings  # noqa: PLC0415
+    from coterie.client.settings import ClientSettings
 
     return {_java_name(name): value for name, value in given.items() if ClientSettings.knows(name)}

@@ -156,7 +156,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
                     f" {', '.join(each for each in DATASETS if each in datasets)}; leave it out"
                 )
         if self.segments is None:
-            from coterie.client.settings import ClientSettings  # noqa: PLC0415  (likewise)
+            from coterie.client.settings import ClientSettings
 
             ClientSettings.of(dict(self.properties))
         elif self.properties:
@@ -234,7 +234,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
     @property
     def _cluster(self) -> ClusterSource:
         # A client is imported where there is a cluster: each of Spark's processes would wait for it.
-        from coterie.datasets.cluster import ClusterSource  # noqa: PLC0415
+        from coterie.datasets.cluster import ClusterSource
 
         return ClusterSource(
             self.properties,
@@ -251,7 +251,7 @@ class SourceOptions(msgspec.Struct, frozen=True):
         return LogQuery(self.dataset.name, columns, self.selection, self.start_ms, self.end_ms)
 
     def live_query(self, columns: tuple[str, ...]) -> LiveQuery:
-        from coterie.datasets.live import LiveQuery  # noqa: PLC0415  (likewise)
+        from coterie.datasets.live import LiveQuery
 
         return LiveQuery(self.dataset.name, columns, self.selection, self.partial)
 
@@ -271,7 +271,7 @@ def _sorted_out(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, s
             hint = f"; did you mean {_BY_LOWER[near[0]]!r}?" if near else ""
             raise InvalidSetting(f"there is no option {name!r}{hint}")
     if "client.properties" in given:
-        from coterie.client.settings import read_properties  # noqa: PLC0415  (likewise)
+        from coterie.client.settings import read_properties
 
         from_file = read_properties(given["client.properties"])
         properties = {name: str(value) for name, value in from_file.items()} | properties
@@ -280,7 +280,7 @@ def _sorted_out(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, s
 
 def _is_setting(name: str) -> bool:
     """Whether a client knows it."""
-    from coterie.client.settings import ClientSettings  # noqa: PLC0415  (likewise)
+    from coterie.client.settings import ClientSettings
 
     return ClientSettings.knows(name)
 

@@ -64,7 +64,7 @@ def session(
     # Spark would start whatever `python3` is on the PATH, which may have neither pyarrow nor us.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    from pyspark.sql import SparkSession as Session  # noqa: PLC0415 - after the checks
+    from pyspark.sql import SparkSession as Session
 
     builder = Session.builder.appName(app_name)
     if master is not None:

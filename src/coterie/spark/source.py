@@ -109,7 +109,7 @@ def _offering_less() -> Iterator[None]:
     try:
         yield
     except PartialAnswer as error:
-        from coterie.datasets.live import with_next_step  # noqa: PLC0415  (a client: likewise)
+        from coterie.datasets.live import with_next_step
 
         raise with_next_step(error) from None
 
@@ -154,8 +154,8 @@ class CoterieReader(DataSourceReader):
             return []
         if options.dataset.name in LIVE:
             # A client is imported where there is a cluster: each of Spark's processes would wait for it.
-            from coterie.client import AdminClient  # noqa: PLC0415
-            from coterie.datasets.live import plan_live  # noqa: PLC0415
+            from coterie.client import AdminClient
+            from coterie.datasets.live import plan_live
 
             with AdminClient.connect(dict(options.properties)) as admin:
                 tasks = plan_live(admin, options.live_query(tuple(self._expected.names)))
@@ -175,8 +175,8 @@ class CoterieReader(DataSourceReader):
             with _offering_less():
                 yield from read_log(options.source, options.log_query(columns), partition.slices)
         elif isinstance(partition, LivePartition):
-            from coterie.client import AdminClient  # noqa: PLC0415  (likewise)
-            from coterie.datasets.live import read_task  # noqa: PLC0415
+            from coterie.client import AdminClient
+            from coterie.datasets.live import read_task
 
             with AdminClient.connect(dict(options.properties)) as admin:
                 yield from read_task(admin, options.live_query(columns), partition.task)

@@ -123,7 +123,7 @@ def _after(warning: str | None, text: str) -> str:
 
 def parse_partitions(argument: str) -> list[TopicPartition]:
     """The partitions in `--topic orders:0,1`; Java's split drops empty parts at the end."""
-    from coterie.client import TopicPartition  # noqa: PLC0415 - not for those who are wrong
+    from coterie.client import TopicPartition
 
     parts = argument.rstrip(":").split(":")
     if len(parts) != 2:  # noqa: PLR2004 - a name and its partitions

@@ -108,7 +108,7 @@ def _act(options: Options, out: Output, *, strict: bool) -> int:
 
 
 def _validate(options: Options, out: Output, *, strict: bool) -> int:
-    from coterie.cli.consumer_groups.regex import verdict  # noqa: PLC0415 - not for the others
+    from coterie.cli.consumer_groups.regex import verdict
 
     try:
         pattern = options.value("validate-regex") or ""
@@ -121,7 +121,7 @@ def _validate(options: Options, out: Output, *, strict: bool) -> int:
 
 def _with_client(options: Options, out: Output) -> tuple[int, int]:
     """Act with the admin client; returns how much was done and how much was not."""
-    from coterie.cli.consumer_groups.session import Session, create_admin  # noqa: PLC0415
+    from coterie.cli.consumer_groups.session import Session, create_admin
 
     admin = create_admin(options.value("bootstrap-server") or "", _properties(options))
     # Read now, because here is where Kafka's tool finds out that they are no numbers.
@@ -129,7 +129,7 @@ def _with_client(options: Options, out: Output) -> tuple[int, int]:
     options.value("by-duration")
     options.number("shift-by")
     timeout_ms = options.number("timeout", _DEFAULT_TIMEOUT_MS) or 0
-    import asyncio  # noqa: PLC0415 - a tenth of a second that a wrong command line need not wait for
+    import asyncio
 
     # Java makes an int of it.
     timeout_ms = (timeout_ms + (1 << 31)) % (1 << 32) - (1 << 31)
@@ -140,7 +140,7 @@ def _properties(options: Options) -> dict[str, str]:
     path = options.value("command-config")
     if path is None:
         return {}
-    from coterie.client.properties import parse_properties  # noqa: PLC0415
+    from coterie.client.properties import parse_properties
 
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - likewise
@@ -159,7 +159,7 @@ def _properties(options: Options) -> dict[str, str]:
 
 
 async def _dispatch(session: Session, options: Options) -> tuple[int, int]:
-    from coterie.errors import CoterieError  # noqa: PLC0415
+    from coterie.errors import CoterieError
 
     try:
         return await _action(session, options)
@@ -171,18 +171,18 @@ async def _dispatch(session: Session, options: Options) -> tuple[int, int]:
 
 async def _action(session: Session, options: Options) -> tuple[int, int]:
     if options.has("list"):
-        from coterie.cli.consumer_groups.listing import list_groups  # noqa: PLC0415
+        from coterie.cli.consumer_groups.listing import list_groups
 
         await list_groups(session, options)
         return 1, 0
     if options.has("describe"):
-        from coterie.cli.consumer_groups.describing import describe  # noqa: PLC0415
+        from coterie.cli.consumer_groups.describing import describe
 
         return 1, 0 if await describe(session, options) else 1
     if options.has("reset-offsets"):
-        from coterie.cli.consumer_groups.resetting import reset_offsets  # noqa: PLC0415
+        from coterie.cli.consumer_groups.resetting import reset_offsets
 
         return await reset_offsets(session, options)
-    from coterie.cli.consumer_groups.deleting import delete_groups, delete_offsets  # noqa: PLC0415
+    from coterie.cli.consumer_groups.deleting import delete_groups, delete_offsets
 
     return await (delete_groups if options.has("delete") else delete_offsets)(session, options)

@@ -75,7 +75,7 @@ class Output:
 
     def log(self, level: str, text: str, logger: str) -> None:
         """A line as Kafka's tools log it."""
-        import time  # noqa: PLC0415 - few runs log anything
+        import time
 
         now = time.time()
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))

@@ -26,7 +26,7 @@ _TWICE: Final = "duplicate capture group name"
 
 def verdict(pattern: str) -> tuple[bool, str]:
     """Whether the pattern is valid, and the sentence that says so."""
-    import re2  # noqa: PLC0415 - only this option needs it
+    import re2
 
     options = re2.Options()
     options.log_errors = False

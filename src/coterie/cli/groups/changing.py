@@ -27,7 +27,7 @@ _OFFSET: Final = re.compile(r"\d+")
 
 
 def _planned(rows: list[GroupRow]) -> list[PlannedGroup]:
-    from coterie.plans.model import PlannedGroup  # noqa: PLC0415 - late, as all of this
+    from coterie.plans.model import PlannedGroup
 
     return [
         PlannedGroup(
@@ -68,7 +68,7 @@ def delete(selection: Selection, change: Change) -> int:
     _check(selection, change)
 
     async def make(admin: AdminClient) -> tuple[Plan, Missing]:
-        from coterie.plans.making import plan_delete  # noqa: PLC0415
+        from coterie.plans.making import plan_delete
 
         found = await selection.find(admin)
         reason = f"coterie groups delete {selection.in_words()}"
@@ -90,7 +90,7 @@ def delete_offsets(selection: Selection, change: Change) -> int:
         raise click.UsageError("missing --topic: give --topic TOPIC, or --topic TOPIC:0,1")
 
     async def make(admin: AdminClient) -> tuple[Plan, Missing]:
-        from coterie.plans.making import plan_delete_offsets  # noqa: PLC0415
+        from coterie.plans.making import plan_delete_offsets
 
         found = await selection.find(admin, topics_choose=selection.topics_choose)
         reason = f"coterie groups delete-offsets {selection.in_words()}"
@@ -147,7 +147,7 @@ def reset(
         raise click.UsageError("missing target: give one of --to, --shift-by, --ago and --like")
 
     async def make(admin: AdminClient) -> tuple[Plan, Missing]:
-        from coterie.plans.making import plan_reset  # noqa: PLC0415
+        from coterie.plans.making import plan_reset
 
         found = await selection.find(admin, topics_choose=selection.topics_choose)
         rows = found.rows + _not_there_yet(selection, found.missing)
@@ -175,7 +175,7 @@ def _not_there_yet(selection: Selection, missing: Missing) -> list[GroupRow]:
 def _destination(
     place: str | None, shift_by: int | None, ago: float | None, like: str | None
 ) -> To:
-    from coterie.client.reset import To  # noqa: PLC0415
+    from coterie.client.reset import To
 
     if shift_by is not None:
         return To.shift(shift_by)
@@ -217,7 +217,7 @@ def clone(source: str | None, target: str | None, topics: tuple[str, ...], chang
         raise click.UsageError("name two groups: SOURCE and TARGET")
 
     async def make(admin: AdminClient) -> tuple[Plan, Missing]:
-        from coterie.plans.making import plan_import, save_offsets_of  # noqa: PLC0415
+        from coterie.plans.making import plan_import, save_offsets_of
 
         missing = Missing()
         # One look-up for both groups; what it does not find is an error of the calls that need it.
@@ -273,8 +273,8 @@ def import_offsets(
         raise click.UsageError("name the file")
 
     async def make(admin: AdminClient) -> tuple[Plan, Missing]:
-        from coterie.plans.making import plan_import  # noqa: PLC0415
-        from coterie.plans.offsets_file import load_offsets  # noqa: PLC0415
+        from coterie.plans.making import plan_import
+        from coterie.plans.offsets_file import load_offsets
 
         saved = load_offsets(file or Path(), into)
         if only:

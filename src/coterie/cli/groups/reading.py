@@ -212,8 +212,8 @@ def lag(selection: Selection, form: Format, by: str) -> int:
 )
 def export(selection: Selection, kind: str, path: Path | None) -> int:
     """Write committed offsets to a file that `import` reads, or to standard output."""
-    from coterie.plans.making import save_offsets_of  # noqa: PLC0415 - only here
-    from coterie.plans.offsets_file import to_csv, to_json  # noqa: PLC0415
+    from coterie.plans.making import save_offsets_of
+    from coterie.plans.offsets_file import to_csv, to_json
 
     async def ask(admin: AdminClient) -> tuple[Any, Missing]:
         found = await selection.find(admin)

@@ -207,7 +207,7 @@ def watch(*, selection: Selection, interval: float, count: int | None, form: For
     sample = Sampler(selection, partitions=one)
     rounds = _Rounds(interval, count)
     if is_screen(sys.stdout) and is_terminal(sys.stdin) and form.name in ("table", "wide"):
-        from coterie.cli.live import Screen, draw  # noqa: PLC0415 - rich is for terminals
+        from coterie.cli.live import Screen, draw
 
         title = f"coterie groups watch {selection.in_words()}".strip()
         screen = Screen(listing, form, f"{title} --interval {in_units(interval)}")

@@ -72,8 +72,8 @@ def _content_seen(path: str) -> Callable[[int], tuple[str, bytes | None]]:
     """A task: the name of its machine, and what is in a file there. It is sent whole, and imports nothing."""
 
     def seen(_: int) -> tuple[str, bytes | None]:
-        import socket  # noqa: PLC0415
-        from pathlib import Path  # noqa: PLC0415
+        import socket
+        from pathlib import Path
 
         try:
             return socket.gethostname(), Path(path).read_bytes()

@@ -51,7 +51,7 @@ def read_commits(
         return None
     for table in _TABLES:
         (beside / table).mkdir(parents=True, exist_ok=True)
-    from coterie.spark.pipeline.frames import spark_schema  # noqa: PLC0415  (tasks do not need it)
+    from coterie.spark.pipeline.frames import spark_schema
 
     read = _reader(source, tasks, str(beside))
     numbers = spark.range(0, len(tasks), 1, len(tasks))

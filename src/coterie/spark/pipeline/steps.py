@@ -120,7 +120,7 @@ class Steps:
             )
         self.start_spark(source)
         spark = self.spark
-        from coterie.spark.pipeline.ingest import ingest  # noqa: PLC0415  (needs Spark)
+        from coterie.spark.pipeline.ingest import ingest
 
         origin = self._origin_of(source)
         done = ingest(spark, self.store, origin, self.progress, strict=self._strict)
@@ -135,7 +135,7 @@ class Steps:
     def build(self) -> None:
         self.store.must_exist()
         spark = self.spark
-        from coterie.spark.pipeline.build import build  # noqa: PLC0415  (needs Spark)
+        from coterie.spark.pipeline.build import build
 
         done = build(spark, self.store, self.progress)
         counts = ", ".join(f"{rows:,} {name.replace('_', ' ')}" for name, rows in done.items())
@@ -144,7 +144,7 @@ class Steps:
     def report(self, to: Path | None) -> None:
         self.store.must_exist()
         spark = self.spark
-        from coterie.spark.pipeline.report.write import write_report  # noqa: PLC0415
+        from coterie.spark.pipeline.report.write import write_report
 
         with self.progress.step("Writing the report"):
             path = write_report(spark, self.store, to or self.store.root / "report")
@@ -155,14 +155,14 @@ class Steps:
     ) -> tuple[list[str], list[Sequence[object]]]:
         self.store.must_exist()
         spark = self.spark
-        from coterie.spark.pipeline.query import run_query  # noqa: PLC0415  (needs Spark)
+        from coterie.spark.pipeline.query import run_query
 
         with self.progress.step("Asking"):
             return run_query(spark, self.store, query, parameters, limit)
 
     def plan(self, to: Path, idle: timedelta) -> None:
         """Write a plan to delete stale groups; without an idle time, all that the mart has."""
-        from coterie.spark.marts.stale import IDLE, delete_plan  # noqa: PLC0415  (needs Spark)
+        from coterie.spark.marts.stale import IDLE, delete_plan
 
         if timedelta() < idle < IDLE:
             raise InvalidArgument(
@@ -171,7 +171,7 @@ class Steps:
             )
         self.store.must_exist()
         spark = self.spark
-        from coterie.spark.pipeline.frames import read_table  # noqa: PLC0415  (needs Spark)
+        from coterie.spark.pipeline.frames import read_table
 
         stale = read_table(spark, self.store, "stale_groups")
         stale = stale.where(stale.idle_seconds >= idle.total_seconds())

@@ -73,7 +73,7 @@ def end_of(error: Exception, log: Path | None) -> str | None:
 
 def _is_lost(error: Exception) -> bool:
     """Whether the connection to the JVM failed, in contrast to an error that the JVM reports."""
-    from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415
+    from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 
     if isinstance(error, Py4JError):
         return not isinstance(error, Py4JJavaError)
@@ -89,7 +89,7 @@ def _is_ending(error: Exception, log: Path | None) -> bool:
 
 def stop(spark: SparkSession) -> None:
     """Stop Spark, and the JVM if it is our child; what it dumps then, it dumps on its own."""
-    from pyspark import SparkContext  # noqa: PLC0415
+    from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway  # noqa: SLF001
     process = _process()
@@ -108,6 +108,6 @@ def stop(spark: SparkSession) -> None:
 
 
 def _process() -> Any:
-    from pyspark import SparkContext  # noqa: PLC0415
+    from pyspark import SparkContext
 
     return getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001

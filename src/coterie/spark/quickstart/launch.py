@@ -70,7 +70,7 @@ class Launch:
 
 def _connected(content: bytes, process: subprocess.Popen[bytes]) -> Any:
     """pyspark's gateway to a running JVM, which pyspark finds by two variables."""
-    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415  (only here is Spark needed)
+    from pyspark.java_gateway import launch_gateway
 
     port, size = int.from_bytes(content[:4], "big"), int.from_bytes(content[4:8], "big")
     variables = {

@@ -82,7 +82,7 @@ def must_answer(master: str) -> None:
 
 def _troubles(places: list[str], deadline: float) -> list[str]:
     """Why each of them cannot be reached; nothing if one can."""
-    import socket  # noqa: PLC0415  (`coterie --help` reads this module, too)
+    import socket
 
     troubles = []
     for place in places:

@@ -124,8 +124,8 @@ class Starting:
 
     def session(self) -> SparkSession:
         """Wait for it."""
-        from pyspark import SparkConf, SparkContext  # noqa: PLC0415  (only here is Spark needed)
-        from pyspark.sql import SparkSession as Session  # noqa: PLC0415
+        from pyspark import SparkConf, SparkContext
+        from pyspark.sql import SparkSession as Session
 
         conf = SparkConf().setAll(list(self._settings.items()))
         launch, self._launch = self._launch, None
@@ -178,11 +178,11 @@ def _borrowed() -> SparkSession | None:
     """A new session on the JVM of the calling program, if it has one; it is not ours to end."""
     if "pyspark" not in sys.modules or _submitted():
         return None
-    from pyspark import SparkContext  # noqa: PLC0415
+    from pyspark import SparkContext
 
     if SparkContext._active_spark_context is None:  # noqa: SLF001
         return None
-    from pyspark.sql import SparkSession as Session  # noqa: PLC0415
+    from pyspark.sql import SparkSession as Session
 
     spark = Session.builder.getOrCreate().newSession()
     for name, value in _SETTINGS.items():
@@ -209,7 +209,7 @@ def _has_jvm() -> bool:
     """Whether this program still has the JVM of a stopped session."""
     if "pyspark" not in sys.modules:
         return False
-    from pyspark import SparkContext  # noqa: PLC0415
+    from pyspark import SparkContext
 
     return SparkContext._gateway is not None  # noqa: SLF001
 
