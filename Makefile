@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 300
 FLEETS ?= 5
 FLEET_GROUPS ?= 800
 
-.PHONY: help demo docs faults suites truth test lowest lint format typecheck bench fuzz lock clean
+.PHONY: help demo docs faults suites truth test lowest lint format typecheck bench fuzz sanitize lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -28,6 +28,9 @@ test: $(STAMP) ## Run every check and every test
 	$(BIN)/lint-imports
 	$(BIN)/pytest --quiet --cov --cov-report=term:skip-covered $(PROTOCOL_TESTS)
 	$(BIN)/pytest --numprocesses=3 --dist=loadscope
+
+sanitize: $(STAMP) ## Test the compiled code under the address and undefined-behaviour sanitizers
+	tools/test-sanitized
 
 lowest: $(STAMP) ## Run unit tests with the lowest allowed version of each dependency
 	tools/test-lowest

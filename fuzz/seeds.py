@@ -17,9 +17,10 @@ from coterie.protocol.codec import encode
 from coterie.protocol.frames import frame
 from coterie.protocol.messages.headers import RequestHeader, ResponseHeader
 from coterie.protocol.metadata_records import MetadataRecord, encode_metadata_record
+from coterie.protocol.schema import Message
 from fuzz.targets import message_target, seed
 
-__all__ = ["MAX_SEED", "write_seeds"]
+__all__ = ["MAX_SEED", "message_vectors", "write_seeds"]
 
 DATA: Final = Path(__file__).parent.parent / "tests" / "data"
 #: Longer ones only slow the search down.
@@ -62,6 +63,21 @@ def _seeds() -> Iterator[bytes]:
         yield from _of_batches(log.read_bytes()[: MAX_SEED - 2])
 
 
+def message_vectors() -> Iterator[tuple[type[Message], int, bytes]]:
+    """Every message that Apache Kafka wrote: its class, its version and its bytes."""
+    for vector in _lines("vectors"):
+        yield _class_of(vector), vector["version"], _body(vector)
+
+
+def _class_of(vector: dict[str, Any]) -> type[Message]:
+    return all_messages()[vector["api"] + _SUFFIXES.get(vector["kind"], "")]
+
+
+def _body(vector: dict[str, Any]) -> bytes:
+    data = bytes.fromhex(vector["hex"])
+    return data[2:] if vector["kind"] in _NUMBERED else data
+
+
 def _lines(folder: str) -> Iterator[dict[str, Any]]:
     for path in sorted((DATA / folder).glob("*.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
@@ -70,8 +86,7 @@ def _lines(folder: str) -> Iterator[dict[str, Any]]:
 
 def _of_message(vector: dict[str, Any], data: bytes) -> Iterator[bytes]:
     kind, version = vector["kind"], vector["version"]
-    cls = all_messages()[vector["api"] + _SUFFIXES.get(kind, "")]
-    body = data[2:] if kind in _NUMBERED else data
+    cls, body = _class_of(vector), _body(vector)
     yield seed(message_target(cls, version), body)
     if kind == "data":
         yield seed("assignment" if "Assignment" in vector["api"] else "subscription", data)

@@ -10,7 +10,7 @@ Called by fuzz.engine, which feeds the inputs, and by fuzz.seeds, which makes th
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +19,12 @@ from coterie import compiled
 from coterie.errors import ProtocolError
 from coterie.protocol.api import ApiKey
 from coterie.protocol.catalog import all_messages
-from coterie.protocol.codec import decode_prefix, encode
+from coterie.protocol.codec import (
+    MAX_REQUEST_ELEMENTS,
+    decode_in_python,
+    decode_prefix,
+    encode_in_python,
+)
 from coterie.protocol.frames import (
     FrameBuffer,
     decode_request,
@@ -36,6 +41,7 @@ from coterie.protocol.group_records import (
     encode_value,
 )
 from coterie.protocol.metadata_records import decode_metadata_record, encode_metadata_record
+from coterie.protocol.program import make_program
 from coterie.protocol.records import RecordBatch, decode_batches, decode_control_record
 from coterie.protocol.records.columns import read_columns
 from coterie.protocol.schema import Message
@@ -84,13 +90,23 @@ def message_target(cls: type[Message], version: int) -> str:
 
 
 def _read_message(cls: type[Message], version: int, data: bytes) -> None:
+    """In Python and by compiled code: both refuse the bytes, or both make the same message of them."""
+    program = _program(cls, version)
+    found = program and program.decode(data, 0, MAX_REQUEST_ELEMENTS)
     try:
-        message, end = decode_prefix(cls, data, version)
+        message, end = decode_in_python(cls, data, version)
     except ProtocolError:
+        agree(found, None)
         return
     agree(min(end, len(data)), end)
-    encoded = encode(message, version)
+    encoded = encode_in_python(message, version)
+    if program:
+        agree(found, (message, end))
+        agree(program.encode(message, b""), encoded)
     agree(decode_prefix(cls, encoded, version), (message, len(encoded)))
+
+
+_program = cache(make_program)
 
 
 def _read_stream(data: bytes) -> None:

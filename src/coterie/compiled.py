@@ -1,7 +1,7 @@
-"""The part of Coterie that is compiled, from src/native: `native`, or None where there was no C compiler.
+"""The compiled part of Coterie, from src/native: `native`, or None if it was built without a C compiler.
 
-It does nothing that its callers cannot do without it, in numpy or Python. Whatever is not quite as it
-should be, it leaves to them: they say what is wrong.
+Its callers do the same in numpy or Python without it. It reads well-formed input only and reports
+everything else to its callers, which raise the errors.
 """
 
 from __future__ import annotations
@@ -10,11 +10,27 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-__all__ = ["Native", "native"]
+__all__ = ["CodecProgram", "Native", "native"]
+
+
+class CodecProgram(Protocol):
+    """The codec of one message in one version; see coterie.protocol.program."""
+
+    def decode(self, data: Any, offset: int, budget: int, /) -> tuple[Any, int] | None:
+        """The message at an offset and the offset after it; None if the bytes are irregular.
+
+        `budget` limits the elements of all arrays together.
+        """
+
+    def encode(self, message: Any, before: bytes, /) -> bytes | None:
+        """The bytes of a message after others; None if a value does not fit."""
 
 
 class Native(Protocol):
     """The functions of coterie._native. Arrays are buffers of integers of the machine's byte order."""
+
+    #: Makes a program from its tuples and the class of UUIDs.
+    Program: Callable[[tuple[Any, ...], type], CodecProgram]
 
     def find_places(self, buffer: Any, /) -> bytes:
         """Where each whole batch of a buffer begins (int64), as coterie.protocol.batch_layout finds it."""

@@ -1,5 +1,5 @@
-/* coterie._native: what vectors cannot do well, in C. Everything here is done elsewhere in Python, too. */
-#include "native.h"
+/* coterie._native: readers of logs and the codec of messages. Python code elsewhere does the same, slower. */
+#include "codec.h"
 
 static PyMethodDef methods[] = {
     {"find_places", find_places, METH_O, NULL},
@@ -10,11 +10,17 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, add_program_type},
+    {0, NULL},
+};
+
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,
     .m_name = "coterie._native",
     .m_size = 0,
     .m_methods = methods,
+    .m_slots = slots,
 };
 
 PyMODINIT_FUNC PyInit__native(void) {

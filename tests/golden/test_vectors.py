@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from coterie.cli.vectors import check_vector, read_vectors
 from coterie.error_codes import ErrorCode
 from coterie.protocol.api import ApiKey
 from coterie.protocol.group_records import record_types
 from tests.kit.golden import VECTORS, load_json
 from tests.kit.last_words import LAST_WORDS
+
+pytestmark = pytest.mark.usefixtures("codecs")
 
 
 def test_every_vector_both_ways(record_property: Callable[[str, object], None]) -> None:

@@ -14,7 +14,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coterie.errors import ProtocolError
-from coterie.protocol.codec import MAX_REQUEST_ELEMENTS, decode, decode_prefix, encode
+from coterie.protocol.codec import (
+    MAX_REQUEST_ELEMENTS,
+    decode,
+    decode_in_python,
+    decode_prefix,
+    encode,
+    encode_in_python,
+)
 from coterie.protocol.messages.groups import DescribeGroupsResponse, ListGroupsRequest
 from coterie.protocol.messages.membership import HeartbeatRequest
 from coterie.protocol.messages.offsets import OffsetFetchRequest
@@ -88,15 +95,22 @@ def check_names(error: ProtocolError, pair: Pair, data: bytes) -> None:
 
 
 def accept_or_refuse(pair: Pair, data: bytes) -> None:
-    """Whatever was understood can be said again, and means the same."""
+    """What can be decoded can be encoded again and means the same, by compiled code and in Python."""
     try:
         message, end = decode_prefix(pair.cls, data, pair.version)
     except ProtocolError as error:
         check_names(error, pair, data)
         return
     assert end <= len(data)
+    assert same(decode_in_python(pair.cls, data, pair.version), (message, end))
     encoded = encode(message, pair.version)
-    assert decode_prefix(pair.cls, encoded, pair.version) == (message, len(encoded))
+    assert encode_in_python(message, pair.version) == encoded
+    assert same(decode_prefix(pair.cls, encoded, pair.version), (message, len(encoded)))
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two values are equal; NaN equals NaN."""
+    return one == other or repr(one) == repr(other)
 
 
 def refused_cheaply(pair: Pair, data: bytes) -> ProtocolError:

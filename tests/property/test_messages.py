@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.protocol.codec import decode, decode_prefix, encode
+from coterie.protocol.codec import decode, decode_in_python, decode_prefix, encode, encode_in_python
 from coterie.protocol.group_records import (
     GroupRecord,
     RecordType,
@@ -64,6 +64,8 @@ def test_decode_gives_back_what_encode_wrote(pair: Pair, data: st.DataObject) ->
     assert decoded == message
     assert end == len(encoded)
     assert encode(decoded, pair.version) == encoded
+    assert encode_in_python(message, pair.version) == encoded
+    assert decode_in_python(pair.cls, encoded, pair.version) == (decoded, end)
 
 
 @every_pair

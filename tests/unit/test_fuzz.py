@@ -7,11 +7,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from coterie.protocol.catalog import all_messages
 from coterie.protocol.codec import encode
+from coterie.protocol.messages.groups import ListGroupsRequest
 from coterie.protocol.messages.quotas import (
     AlterClientQuotasEntry,
     AlterClientQuotasRequest,
@@ -73,6 +75,21 @@ def test_a_quota_that_is_not_a_number_is_no_disagreement() -> None:
     targets.run(targets.seed(target, encode(request, 1)))
 
 
+@pytest.mark.parametrize("found", [None, (ListGroupsRequest(("Dead",)), 8)])
+def test_compiled_code_that_decodes_something_else_is_a_disagreement(
+    found: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = SimpleNamespace(decode=lambda *_: found)
+    monkeypatch.setattr(targets, "_program", lambda *_: program)
+    with pytest.raises(targets.Disagreement):
+        targets.run(
+            targets.seed(
+                targets.message_target(ListGroupsRequest, 4),
+                encode(ListGroupsRequest(("Empty",)), 4),
+            )
+        )
+
+
 def test_an_exception_of_another_kind_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ValueError("not a ProtocolError")
@@ -85,7 +102,7 @@ def test_an_exception_of_another_kind_is_not_swallowed(monkeypatch: pytest.Monke
 def test_a_message_that_changes_on_its_way_is_a_disagreement(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(targets, "encode", lambda *_: bytes(50))
+    monkeypatch.setattr(targets, "encode_in_python", lambda *_: bytes(50))
     data = targets.seed("HeartbeatResponse v0", b"\0\x1b")
     with pytest.raises(targets.Disagreement):
         targets.run(data)

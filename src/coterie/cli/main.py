@@ -81,10 +81,30 @@ class _Commands(LateGroup):
             return super().invoke(ctx)
 
 
+def _print_version(context: click.Context, _option: click.Parameter, wanted: object) -> None:
+    if not wanted or context.resilient_parsing:
+        return
+    from coterie import compiled  # noqa: PLC0415 - only this option needs it at the start
+
+    click.echo(f"coterie, version {coterie.__version__}")
+    if compiled.native is None:
+        click.echo(
+            "There is no compiled code: decoding is slower. Install a wheel or a C compiler to change that."
+        )
+    context.exit()
+
+
 @click.group(
     cls=_Commands, places=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
 )
-@click.version_option(coterie.__version__, prog_name="coterie")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 @connected
 def cli() -> None:
     """Consumer groups for Kafka: inspect, watch, change and analyse them."""

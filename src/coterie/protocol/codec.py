@@ -3,35 +3,39 @@
     data = encode(ListGroupsRequest(states_filter=("Stable",)), version=4)
     request = decode(ListGroupsRequest, data, version=4)
 
-A codec for a message and version is compiled when it is first asked for and kept. Decoding gives a
-message or raises ProtocolError, for any bytes whatever; encoding gives bytes or raises UnsupportedVersion
-(the version cannot say this) or InvalidMessage (a value does not fit).
+Compiled code (coterie.protocol.program) does the work where it exists. What it cannot do, and everything
+where it does not exist, is done by functions in Python, which alone raise errors. Programs and functions
+are made when they are first needed, and kept. Decoding returns a message or raises ProtocolError, for any
+bytes; encoding returns bytes or raises UnsupportedVersion (the version cannot carry a value) or
+InvalidMessage (a value does not fit).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from coterie.errors import InvalidMessage, ProtocolError, UnsupportedVersion
 from coterie.protocol.decoder import compile_decoder
 from coterie.protocol.encoder import compile_element_encoder, compile_encoder
+from coterie.protocol.program import make_element_program, make_program
 from coterie.protocol.schema import Data, Message, Request, Struct
 from coterie.protocol.source import Compiled
 from coterie.protocol.wire import Malformed
 
 __all__ = [
-    "BROKEN",
     "MAX_REQUEST_ELEMENTS",
     "MAX_RESPONSE_ELEMENTS",
     "decode",
+    "decode_in_python",
     "decode_prefix",
     "encode",
     "encode_element",
+    "encode_in_python",
     "encode_with_elements",
 ]
 
@@ -43,14 +47,14 @@ MAX_RESPONSE_ELEMENTS: Final = 10_000_000
 
 M = TypeVar("M", bound=Message)
 
-#: What a compiled decoder raises for bytes that are no message.
-BROKEN: Final = (IndexError, struct.error, Malformed)
+#: What the functions raise for bytes that are not a message.
+_BROKEN: Final = (IndexError, struct.error, Malformed)
 
 
 def decode(
     cls: type[M], data: bytes, version: int, *, offset: int = 0, max_elements: int | None = None
 ) -> M:
-    """The message that begins at `offset`; bytes behind it are left alone, as Kafka does."""
+    """The message at `offset`; bytes after it are ignored, as Kafka does."""
     return decode_prefix(cls, data, version, offset=offset, max_elements=max_elements)[0]
 
 
@@ -62,25 +66,30 @@ def decode_prefix(
     offset: int = 0,
     max_elements: int | None = None,
 ) -> tuple[M, int]:
-    """The message that begins at `offset`, and the offset behind it; bytes in it are slices of the data."""
-    compiled, budget = _decoder(cls, version)
+    """The message at `offset`, and the offset after it; record batches in it are slices of the data."""
+    read, budget = _decoder(cls, version)
     if max_elements is None:
         max_elements = budget
-    try:
-        result: tuple[M, int] = compiled.call(data, offset, max_elements)
-    except BROKEN:
-        return _decode_carefully(cls, data, version, offset, max_elements)
-    return result
+    found: tuple[M, int] | None = read(data, offset, max_elements)
+    if found is None:
+        found = decode_in_python(cls, data, version, offset=offset, max_elements=max_elements)
+    return found
 
 
-def _decode_carefully(
-    cls: type[M], data: bytes | memoryview, version: int, offset: int, max_elements: int
+def decode_in_python(
+    cls: type[M],
+    data: bytes | memoryview,
+    version: int,
+    *,
+    offset: int = 0,
+    max_elements: int = MAX_REQUEST_ELEMENTS,
 ) -> tuple[M, int]:
-    compiled = _careful_decoder(cls, version)
+    """As decode_prefix, without compiled code."""
+    function = _decoding_function(cls, version)
     try:
-        result: tuple[M, int] = compiled.call(data, offset, max_elements)
-    except BROKEN as error:
-        failure = compiled.locate(error.__traceback__)
+        result: tuple[M, int] = function.call(data, offset, max_elements)
+    except _BROKEN as error:
+        failure = function.locate(error.__traceback__)
         at = failure.variables.get("p", offset)
         reason = str(error) if isinstance(error, Malformed) else f"the bytes end at {len(data)}"
         raise ProtocolError(
@@ -90,29 +99,44 @@ def _decode_carefully(
 
 
 def encode(message: Message, version: int, *, before: bytes = b"") -> bytes:
-    """The bytes of a message in one version, behind others that belong before them."""
-    return _encode(_encoder(type(message), version, ""), message, version, before)
+    """The bytes of a message in one version, after others that precede them."""
+    encoded = _encoder(type(message), version, "")(message, before)
+    if encoded is None:
+        encoded = encode_in_python(message, version, before=before)
+    return encoded
+
+
+def encode_in_python(message: Message, version: int, *, before: bytes = b"") -> bytes:
+    """As encode, without compiled code."""
+    return _encode(_encoding_function(type(message), version, ""), message, version, before)
 
 
 def encode_element(element: Struct, of: type[Message], version: int) -> bytes:
     """The bytes of one element of an array of a message: for a server that sends the same one often."""
-    return _encode(_element_encoder(of, version, type(element)), element, version)
+    cls = type(element)
+    encoded = _element_encoder(of, version, cls)(element, b"")
+    if encoded is None:
+        encoded = _encode(_element_encoding_function(of, version, cls), element, version)
+    return encoded
 
 
 def encode_with_elements(
     message: Message, version: int, field: str, elements: Sequence[bytes]
 ) -> bytes:
     """The bytes of a message with elements that were encoded before in one of its arrays."""
-    filled = msgspec.structs.replace(message, **{field: elements})
-    return _encode(_encoder(type(message), version, field), filled, version)
+    filled = msgspec.structs.replace(message, **{field: tuple(elements)})
+    encoded = _encoder(type(message), version, field)(filled, b"")
+    if encoded is None:
+        encoded = _encode(_encoding_function(type(message), version, field), filled, version)
+    return encoded
 
 
-def _encode(compiled: Compiled, value: Struct, version: int, before: bytes = b"") -> bytes:
+def _encode(function: Compiled, value: Struct, version: int, before: bytes = b"") -> bytes:
     pieces = [before]
     try:
-        compiled.call(value, pieces)
+        function.call(value, pieces)
     except (struct.error, AttributeError, TypeError, UnicodeEncodeError) as error:
-        field = compiled.locate(error.__traceback__).field
+        field = function.locate(error.__traceback__).field
         raise InvalidMessage(f"{type(value).__name__} v{version}.{field}: {error}") from None
     return b"".join(pieces)
 
@@ -125,27 +149,56 @@ def _check_version(cls: type[Message], version: int) -> None:
         )
 
 
+# -- programs of compiled code, and functions in Python; made once ---------------------------------------
+
+
+def _no_program(*_arguments: object) -> None:
+    """Stands for a program where there is none."""
+
+
 @cache
-def _decoder(cls: type[Message], version: int) -> tuple[Compiled, int]:
-    """The quick decoder, and how many elements it may make unless the caller says otherwise."""
+def _decoder(
+    cls: type[M], version: int
+) -> tuple[Callable[[Any, int, int], tuple[M, int] | None], int]:
+    """The decoder of compiled code, and how many elements it may make unless the caller says otherwise.
+
+    It returns None for bytes that it leaves to the Python code.
+    """
     _check_version(cls, version)
     by_client = issubclass(cls, (Request, Data))
     budget = MAX_REQUEST_ELEMENTS if by_client else MAX_RESPONSE_ELEMENTS
-    return compile_decoder(cls, version, careful=False), budget
+    program = make_program(cls, version)
+    return (program.decode if program else _no_program), budget
 
 
 @cache
-def _careful_decoder(cls: type[Message], version: int) -> Compiled:
-    return compile_decoder(cls, version, careful=True)
-
-
-@cache
-def _encoder(cls: type[Message], version: int, ready: str) -> Compiled:
+def _encoder(
+    cls: type[Message], version: int, ready: str
+) -> Callable[[Message, bytes], bytes | None]:
     _check_version(cls, version)
+    program = make_program(cls, version, ready=ready)
+    return program.encode if program else _no_program
+
+
+@cache
+def _element_encoder(
+    cls: type[Message], version: int, element: type[Struct]
+) -> Callable[[Struct, bytes], bytes | None]:
+    _check_version(cls, version)
+    program = make_element_program(cls, version, element)
+    return program.encode if program else _no_program
+
+
+@cache
+def _decoding_function(cls: type[Message], version: int) -> Compiled:
+    return compile_decoder(cls, version)
+
+
+@cache
+def _encoding_function(cls: type[Message], version: int, ready: str) -> Compiled:
     return compile_encoder(cls, version, ready=ready)
 
 
 @cache
-def _element_encoder(cls: type[Message], version: int, element: type[Struct]) -> Compiled:
-    _check_version(cls, version)
+def _element_encoding_function(cls: type[Message], version: int, element: type[Struct]) -> Compiled:
     return compile_element_encoder(cls, version, element)

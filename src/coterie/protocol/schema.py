@@ -43,9 +43,9 @@ __all__ = [
     "UuidType",
     "Versions",
     "WireType",
-    "familiar_run",
     "field",
     "fields_of",
+    "smallest",
 ]
 
 
@@ -296,20 +296,20 @@ def _wire_type(hint: Any) -> WireType:
     raise TypeError(f"{hint!r} has no place on the wire")
 
 
-def familiar_run(cls: type[Struct], version: int) -> tuple[Field, ...]:
-    """Strings that tend to be those of the element before: behind a first one, three in a row.
-
-    The first string of an element names it (a group's id); what stands behind it (state, type, protocol)
-    has few values and repeats from element to element. Codecs remember such strings.
-    """
-    run: list[Field] = []
-    for each in fields_of(cls):
-        if version not in each.versions or each.tag is not None:
-            continue
-        if isinstance(each.type, Text) and version not in each.nullable:
-            run.append(each)
-        elif len(run) > 3:
-            break
-        else:
-            run = []
-    return tuple(run[1:]) if len(run) > 3 else ()
+def smallest(kind: WireType, version: int, *, flexible: bool) -> int:
+    """The fewest bytes that a value can take; a count is checked against it before anything is made."""
+    match kind:
+        case Number(size=size):
+            return size
+        case UuidType():
+            return 16
+        case Text():
+            return 1 if flexible else 2
+        case StructOf(cls):
+            size = 1 if flexible else 0
+            for field in fields_of(cls):
+                if version in field.versions and field.tag is None:
+                    nullable = isinstance(field.type, StructOf) and version in field.nullable
+                    size += 1 if nullable else smallest(field.type, version, flexible=flexible)
+            return max(size, 1)
+    return 1 if flexible else 4

@@ -52,15 +52,6 @@ class Source:
         self._lines.append(self._indent + code)
         self._fields.append(self._field)
 
-    def mark(self) -> int:
-        """This place on the page, for lines that are known only later."""
-        return len(self._lines)
-
-    def insert(self, mark: int, lines: list[str]) -> None:
-        """Write lines at a marked place, indented as the current block is."""
-        self._lines[mark:mark] = [self._indent + code for code in lines]
-        self._fields[mark:mark] = [self._field] * len(lines)
-
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
         """A statement that opens an indented block."""

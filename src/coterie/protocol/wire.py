@@ -12,7 +12,6 @@ from typing import Final
 __all__ = [
     "MAX_STRING",
     "MAX_TAGS",
-    "UVARINT",
     "Malformed",
     "compact_length",
     "compact_text",
@@ -102,7 +101,3 @@ def write_uvarint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
-
-
-#: The varints of one byte and some of two, ready made: most lengths are here.
-UVARINT: Final = tuple(write_uvarint(value) for value in range(1024))

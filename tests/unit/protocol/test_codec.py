@@ -21,6 +21,8 @@ from coterie.protocol.messages.groups import (
 )
 from coterie.protocol.messages.membership import HeartbeatRequest
 
+pytestmark = pytest.mark.usefixtures("codecs")
+
 
 def test_messages_are_immutable_values() -> None:
     group = ListedGroup(group_id="orders", group_state="Stable")
