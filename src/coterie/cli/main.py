@@ -84,7 +84,7 @@ class _Commands(LateGroup):
 def _print_version(context: click.Context, _option: click.Parameter, wanted: object) -> None:
     if not wanted or context.resilient_parsing:
         return
-    from coterie import compiled  # noqa: PLC0415 - only this option needs it at the start
+    from coterie import compiled
 
     click.echo(f"coterie, version {coterie.__version__}")
     if compiled.native is None:
