@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import time
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -34,12 +37,14 @@ from coterie.protocol.messages.quotas import (
 from coterie.protocol.messages.session import ApiVersionsRequest
 from coterie.protocol.schema import Request, Response
 from coterie.server.clock import SystemClock
+from coterie.server.connections.connection import Connection
 from coterie.server.metadata.client_quotas import ClientQuotas, Limit
 from coterie.server.metadata.cluster_log import ClusterLog
 from coterie.storage.data_directory import DataDirectory
 from coterie.storage.files import MemoryFileSystem
 from coterie.testing import EmbeddedCluster
 from tests.kit.wire_client import WireClient
+from tests.unit.server.talk import batch_of, new_topic, produce
 
 ALICE = (EntityData("user", "alice"),)
 DEFAULT = (EntityData("client-id", None), EntityData("user", "alice"))
@@ -181,3 +186,25 @@ def test_nothing_is_throttled_after_a_quota_is_removed() -> None:
         removal = (OpData("request_percentage", remove=True),)
         assert alter(cluster, AlterClientQuotasEntry(BUSY.entity, removal)) == [0]
         assert other.ask(MetadataRequest(), MetadataResponse).throttle_time_ms == 0
+
+
+def connections() -> list[Connection]:
+    return [each for each in gc.get_objects() if isinstance(each, Connection)]
+
+
+def test_a_throttled_connection_is_closed_and_forgotten_when_it_is_idle() -> None:
+    others = weakref.WeakSet(connections())
+    with EmbeddedCluster(config={"connections.max.idle.ms": 100}) as cluster:
+        rate = AlterClientQuotasEntry(BUSY.entity, (OpData("producer_byte_rate", 1.0),))
+        with connect(cluster) as client:
+            topic = new_topic(client)
+        assert alter(cluster, rate) == [0]
+        with connect(cluster) as client:
+            produce(client, topic, batch_of(b"x" * 100_000))  # throttled for a minute
+            client.send(MetadataRequest())
+            with pytest.raises(ConnectionError):
+                client.receive(MetadataResponse)
+        deadline = time.monotonic() + 30
+        while any(each not in others for each in connections()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

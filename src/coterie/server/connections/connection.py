@@ -117,6 +117,8 @@ class Connection(asyncio.Protocol):
         self._gate: SaslGate | None = None
         #: How many things must end before the connection reads on.
         self._held = 0
+        #: Ends a throttle time; None if the client is not throttled.
+        self._muted: asyncio.TimerHandle | None = None
         self._waiting_frames: list[bytes] = []
         self._slots = Slots()
         self._flush_due = False
@@ -158,6 +160,9 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if self._muted is not None:
+            # A throttle time can be days, and the timer would keep this object.
+            self._muted.cancel()
         self.server.forget(self)
 
     def pause_writing(self) -> None:
@@ -257,8 +262,19 @@ class Connection(asyncio.Protocol):
 
     def mute(self, time_ms: int) -> None:
         """Read nothing more for a time; answers that are due leave (KIP-219)."""
-        self.hold()
-        asyncio.get_running_loop().call_later(time_ms / 1000, self.release)
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + time_ms / 1000
+        if self._muted is None:
+            self.hold()
+        elif self._muted.when() >= ends_at:
+            return
+        else:
+            self._muted.cancel()
+        self._muted = loop.call_at(ends_at, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = None
+        self.release()
 
     def send(self, data: bytes, correlation_id: int | None) -> None:
         """An answer that no call makes."""
