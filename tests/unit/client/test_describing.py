@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coterie.client import AdminClient, GroupState, GroupType, TopicPartition
+from coterie.client import AdminClient, GroupState, GroupType, Node, TopicPartition
 from coterie.client.descriptions import classic, operations
 from coterie.errors import (
     GroupIdNotFound,
@@ -63,6 +63,47 @@ def test_what_a_list_told_is_not_looked_up_again(cluster: EmbeddedCluster) -> No
         described = await admin.describe_groups(listed.items)
         assert described.complete
         assert counted(admin, before) == {"DescribeGroups": 3}
+
+    played(cluster, scene)
+
+
+def test_what_another_client_has_found_is_not_looked_up_again(cluster: EmbeddedCluster) -> None:
+    async def find(admin: AdminClient) -> dict[str, Node]:
+        return (await admin.find_coordinators(EMPTY)).unwrap()
+
+    coordinators = played(cluster, find)
+
+    async def scene(admin: AdminClient) -> None:
+        admin.expect_coordinators(coordinators)
+        assert (await admin.describe_groups(EMPTY)).complete
+        assert counted(admin, Counter()) == {"DescribeGroups": 3}
+
+    played(cluster, scene)
+
+
+def test_an_expected_coordinator_that_is_not_the_coordinator_is_looked_up(
+    cluster: EmbeddedCluster,
+) -> None:
+    async def scene(admin: AdminClient) -> None:
+        nodes = {node.node_id: node for node in await admin.brokers()}
+        right = nodes.pop(cluster.coordinator_of("stable"))
+        admin.expect_coordinators(dict.fromkeys(["stable"], next(iter(nodes.values()))))
+        before = admin.requests.copy()
+        described = await admin.describe_groups(["stable"])
+        assert described["stable"].coordinator_id == right.node_id
+        assert counted(admin, before) == {"DescribeGroups": 2, "FindCoordinator": 1}
+
+    played(cluster, scene)
+
+
+def test_expected_types_choose_the_api(cluster: EmbeddedCluster) -> None:
+    async def scene(admin: AdminClient) -> None:
+        found = await admin.find_coordinators(["missing"])
+        admin.expect_coordinators(found.items, {"missing": GroupType.CONSUMER})
+        before = admin.requests.copy()
+        described = await admin.describe_groups(["missing"])
+        assert isinstance(described.errors["missing"], GroupIdNotFound)
+        assert counted(admin, before)["ConsumerGroupDescribe"] == 1
 
     played(cluster, scene)
 
