@@ -195,15 +195,19 @@ class Contexts:
         return tomlkit.parse(self._text)
 
     def _save(
-        self, document: Any, current: str | None, items: Mapping[str, Mapping[str, object]]
+        self, document: Any, current: str | None, items: Mapping[str, dict[str, object]]
     ) -> None:
         """Write the document, after checking that it reads as intended: TOML has many ways to nest tables."""
         from coterie.plans.documents import save_bytes
 
         text = document.as_string()
-        if self._parsed(text) != (current, items):
+        try:
+            is_intended = self._parsed(text) == (current, items)
+        except CoterieError:
+            is_intended = False
+        if not is_intended:
             raise CoterieError(f"{self.path} cannot be changed automatically: edit it")
-        self._text, self.current, self.items = text, *self._parsed(text)
+        self._text, self.current, self.items = text, current, dict(items)
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # It may contain a password that was written by hand.
         save_bytes(self.path, text.encode(), private=True)

@@ -245,6 +245,19 @@ def test_a_setting_that_is_in_the_way_of_another_is_named(config: Path) -> None:
     assert config.read_text() == '[contexts.prod]\nsasl = "text"\n'
 
 
+@pytest.mark.parametrize("text", ["current = ", 'current = "other"', TEXT.replace("prod:", "x:")])
+def test_a_change_that_would_do_harm_is_not_written(
+    config: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """TOML has many ways to nest tables, and the library that edits it may not know one."""
+    monkeypatch.setattr("tomlkit.TOMLDocument.as_string", lambda _: text)
+    with pytest.raises(
+        CoterieError, match=r"config\.toml cannot be changed automatically: edit it"
+    ):
+        Contexts().use("prod")
+    assert config.read_text() == TEXT
+
+
 def test_values_of_other_types_are_settings_too(config: Path) -> None:
     config.write_text(
         '[contexts.prod]\nbootstrap.servers = ["a:1", "b:2"]\nretry.backoff.ms = 5\n'
