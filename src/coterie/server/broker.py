@@ -48,8 +48,6 @@ class Broker:
         self.endpoints = endpoints
         self.node_id = services.node_id
         self.clock = services.clock
-        self.security = services.security
-        self.tasks = services.tasks
         self.loop = asyncio.get_running_loop()
         self.paused = False
         self.faults = Faults()

@@ -7,11 +7,12 @@ in parallel; without a directory nothing touches the disk.
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
 from coterie.errors import CoterieError
 from coterie.protocol.catalog import find_api
@@ -25,11 +26,24 @@ from coterie.testing.scenes import Scenes
 
 __all__ = ["AsyncEmbeddedCluster", "EmbeddedCluster"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _MOST_REPLICAS = 3
 #: Tests do not want to wait three seconds for a group's first member (Kafka's default).
 _TEST_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
+
+
+class _Options(TypedDict, total=False):
+    first_broker_id: int
+    data_dir: Path | str | None
+    config: Mapping[str, str | int | bool] | None
+    max_versions: Mapping[str, int] | None
+    host: str
+    port: int
+    users: Mapping[str, str] | None
+    super_users: Iterable[str]
+    acls: Iterable[AclBinding] | None
 
 
 class AsyncEmbeddedCluster:
@@ -213,35 +227,23 @@ class AsyncEmbeddedCluster:
         return self._scenes
 
 
+def _blocking(
+    method: Callable[Concatenate[AsyncEmbeddedCluster, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[EmbeddedCluster, P], T]:
+    """The method of the twin with the same arguments, which waits for the result."""
+
+    @functools.wraps(method)
+    def wait(self: EmbeddedCluster, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._run(method(self._twin, *args, **kwargs))
+
+    return wait
+
+
 class EmbeddedCluster:
     """The same for code that blocks: the cluster runs in a thread of its own."""
 
-    def __init__(
-        self,
-        brokers: int = 1,
-        *,
-        first_broker_id: int = 1,
-        data_dir: Path | str | None = None,
-        config: Mapping[str, str | int | bool] | None = None,
-        max_versions: Mapping[str, int] | None = None,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        users: Mapping[str, str] | None = None,
-        super_users: Iterable[str] = (),
-        acls: Iterable[AclBinding] | None = None,
-    ) -> None:
-        self._twin = AsyncEmbeddedCluster(
-            brokers,
-            first_broker_id=first_broker_id,
-            data_dir=data_dir,
-            config=config,
-            max_versions=max_versions,
-            host=host,
-            port=port,
-            users=users,
-            super_users=super_users,
-            acls=acls,
-        )
+    def __init__(self, brokers: int = 1, **options: Unpack[_Options]) -> None:
+        self._twin = AsyncEmbeddedCluster(brokers, **options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -299,57 +301,17 @@ class EmbeddedCluster:
         """The advertised addresses of a listener, by its name."""
         return self._twin.bootstrap_servers_of(listener)
 
-    def create_topic(
-        self,
-        name: str,
-        partitions: int = 1,
-        configs: Mapping[str, str] | None = None,
-        *,
-        replication_factor: int | None = None,
-    ) -> None:
-        """Create a topic; without a replication factor on all brokers, three at most."""
-        self._run(
-            self._twin.create_topic(
-                name, partitions, configs, replication_factor=replication_factor
-            )
-        )
-
-    def stop_broker(self, node_id: int) -> None:
-        """An orderly stop; leadership moves to the others."""
-        self._run(self._twin.stop_broker(node_id))
-
-    def start_broker(self, node_id: int) -> None:
-        """Back on the same port; its partitions move back to it."""
-        self._run(self._twin.start_broker(node_id))
-
-    def kill_broker(self, node_id: int) -> None:
-        """Gone without a word; connections are reset."""
-        self._run(self._twin.kill_broker(node_id))
-
-    def pause_broker(self, node_id: int) -> None:
-        """It accepts connections and hears nothing, as after SIGSTOP."""
-        self._run(self._twin.pause_broker(node_id))
-
-    def resume_broker(self, node_id: int) -> None:
-        self._run(self._twin.resume_broker(node_id))
-
-    def move_coordinator(self, group_id: str, to: int) -> None:
-        self._run(self._twin.move_coordinator(group_id, to))
-
-    def coordinator_of(self, group_id: str) -> int:
-        """The node id of a group's coordinator."""
-        return self._run(self._twin.coordinator_of(group_id))
-
-    def inject(self, api: str, **fault: Any) -> None:
-        """See AsyncEmbeddedCluster.inject."""
-        self._run(self._twin.inject(api, **fault))
-
-    def clear_faults(self) -> None:
-        self._run(self._twin.clear_faults())
-
-    def requests(self, api: str) -> int:
-        """How many requests of an API all brokers have received: for tests that count."""
-        return self._run(self._twin.requests(api))
+    create_topic = _blocking(AsyncEmbeddedCluster.create_topic)
+    stop_broker = _blocking(AsyncEmbeddedCluster.stop_broker)
+    start_broker = _blocking(AsyncEmbeddedCluster.start_broker)
+    kill_broker = _blocking(AsyncEmbeddedCluster.kill_broker)
+    pause_broker = _blocking(AsyncEmbeddedCluster.pause_broker)
+    resume_broker = _blocking(AsyncEmbeddedCluster.resume_broker)
+    move_coordinator = _blocking(AsyncEmbeddedCluster.move_coordinator)
+    coordinator_of = _blocking(AsyncEmbeddedCluster.coordinator_of)
+    inject = _blocking(AsyncEmbeddedCluster.inject)
+    clear_faults = _blocking(AsyncEmbeddedCluster.clear_faults)
+    requests = _blocking(AsyncEmbeddedCluster.requests)
 
     def scene(self, name: str, *arguments: Any, **options: Any) -> Any:
         """Set a scene by its name in coterie.testing.scenes.Scenes: `scene("stable_group", "orders-app")`."""

@@ -52,8 +52,9 @@ def test_a_list_waits_for_coordinators_that_are_not_ready() -> None:
 
         async def scene(admin: AdminClient) -> None:
             await asyncio.to_thread(cluster.inject, "ListGroups", delay_ms=600, times=1)
-            loading = {"error_code": 14, "match": "coterie-probe", "times": 2}
-            await asyncio.to_thread(cluster.inject, "DescribeGroups", **loading)
+            await asyncio.to_thread(
+                cluster.inject, "DescribeGroups", error_code=14, match="coterie-probe", times=2
+            )
             call = asyncio.ensure_future(admin.list_groups())
             await asyncio.sleep(0.2)
             to = cluster.coordinator_of("orders") % 3 + 1

@@ -17,38 +17,23 @@ from coterie.protocol.api import ApiKey
 from coterie.protocol.codec import decode_prefix
 from coterie.protocol.frames import FrameBuffer, decode_request_header
 from coterie.protocol.messages.headers import RequestHeader
-from coterie.protocol.schema import Request
 from coterie.security.principals import ANONYMOUS
-from coterie.server.clock import Clock
 from coterie.server.connections.authentication import SaslGate
 from coterie.server.connections.listeners import Listener
+from coterie.server.dispatch import Row
 from coterie.server.quotas.throttling import Meter, Throttling
 from coterie.server.requests import observer
 from coterie.server.requests.calls import Call, Slot, Slots
-from coterie.server.requests.tasks import BackgroundTasks
-from coterie.server.security.cluster_security import ClusterSecurity
+from coterie.server.services import Services
 from coterie.server.settings.config import ServerConfig
 
-__all__ = ["Connection", "ServedApi", "Server"]
+__all__ = ["Connection", "Server"]
 
 
 #: How long a connection that is being closed waits for the client to read what it was sent.
 _LAST_WORDS_SECONDS = 5
 #: Bytes of answers that a client may leave unread before the server stops reading its requests.
 _WRITE_BUFFER = 256 * 1024
-
-
-class ServedApi(Protocol):
-    """The versions of an API that a broker serves, and the type of its requests."""
-
-    @property
-    def lowest(self) -> int: ...
-
-    @property
-    def highest(self) -> int: ...
-
-    @property
-    def request(self) -> type[Request]: ...
 
 
 class Server(Protocol):
@@ -58,19 +43,13 @@ class Server(Protocol):
     paused: bool
 
     @property
-    def clock(self) -> Clock: ...
-
-    @property
     def config(self) -> ServerConfig: ...
 
     @property
-    def security(self) -> ClusterSecurity: ...
+    def served(self) -> Mapping[ApiKey, Row]: ...
 
     @property
-    def served(self) -> Mapping[ApiKey, ServedApi]: ...
-
-    @property
-    def tasks(self) -> BackgroundTasks: ...
+    def services(self) -> Services: ...
 
     @property
     def throttling(self) -> Throttling: ...
@@ -107,7 +86,8 @@ class Connection(asyncio.Protocol):
         self.principal = ANONYMOUS
         #: Whether the client logged in with a delegation token.
         self.by_token = False
-        self.last_heard = server.clock.monotonic()
+        self._clock = server.services.clock
+        self.last_heard = self._clock.monotonic()
         #: When the frame that is incomplete now was begun; None if there is none.
         self.frame_begun: float | None = None
         self._transport: asyncio.Transport | None = None
@@ -148,8 +128,8 @@ class Connection(asyncio.Protocol):
         """Set the principal of the client's certificate, or require SASL; the reason to close, if any."""
         listener = self.listener
         if listener.mechanisms:
-            server = self.server
-            self._gate = SaslGate(self, listener, server.security, server.tasks, server.clock)
+            services = self.server.services
+            self._gate = SaslGate(self, listener, services.security, services.tasks, services.clock)
             self._frames.max_frame = listener.security.max_receive_size
         elif certificate := transport.get_extra_info("peercert"):
             try:
@@ -174,7 +154,7 @@ class Connection(asyncio.Protocol):
         self._regulate()
 
     def data_received(self, data: bytes) -> None:
-        self.last_heard = self.server.clock.monotonic()
+        self.last_heard = self._clock.monotonic()
         try:
             frames = self._frames.feed(data)
         except ProtocolError as error:
@@ -349,7 +329,7 @@ class Connection(asyncio.Protocol):
         if wanted:
             if self.frame_begun is not None:
                 # The rest of the frame could not arrive.
-                self.frame_begun = self.server.clock.monotonic()
+                self.frame_begun = self._clock.monotonic()
             transport.resume_reading()
         else:
             transport.pause_reading()
@@ -386,7 +366,7 @@ class Connection(asyncio.Protocol):
             self._write(transport, ready)
         self._transport = None
         self._closing = transport
-        self.last_heard = self.server.clock.monotonic()
+        self.last_heard = self._clock.monotonic()
         transport.close()
 
     def end(self) -> None:
