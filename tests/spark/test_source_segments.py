@@ -178,8 +178,8 @@ def test_a_view_in_sql(spark: SparkSession, disk: str) -> None:
         ("groups", {"segments": "x"}, "give bootstrap.servers instead of segments"),
         ("commits", {"segments": "x", "columns": "grup_id"}, "did you mean 'group_id'?"),
         ("commits", {"segments": "x", "startingOffsets": "soon"}, "startingOffsets is earliest"),
-        ("commits", {"segments": "x", "startingTimestamp": "soon"}, "'soon' is no time"),
-        ("commits", {"segments": "x", "group.regex": "("}, "is no pattern"),
+        ("commits", {"segments": "x", "startingTimestamp": "soon"}, "'soon' is not a time"),
+        ("commits", {"segments": "x", "group.regex": "("}, "is not a pattern"),
         ("groups", {"bootstrap.servers": "h:1", "states": "Stabel"}, "there is no 'Stabel'"),
         ("groups", {"bootstrap.servers": "h:1", "partial": "maybe"}, "partial is allow or fail"),
         (

@@ -124,7 +124,7 @@ def parse(
 def read_batches(
     partition: int, data: Buffer, start: int, stop: int | None, places: Sequence[int] = ()
 ) -> Chunk:
-    """The same, for who can read on behind what was consumed: that may be fewer batches than there are."""
+    """The same, for callers that can continue later: it may consume fewer batches than there are."""
     found = _Salvaged(b"", [], 0)
     try:
         records = read_columns(data, places)
@@ -181,7 +181,7 @@ def _base_offset(view: memoryview, at: int) -> int:
 
 
 def holds_batch(data: bytes, least: int) -> bool:
-    """Whether somewhere in the data is a whole batch, with a first offset of `least` or not far behind."""
+    """Whether somewhere in the data is a whole batch, with a first offset of `least` or not much later."""
     places = np.flatnonzero(np.frombuffer(data, np.uint8)[MAGIC_AT:] == MAGIC)
     offset = gather(data, ">i8", places).astype(np.int64)
     ends = places + LENGTH_END + gather(data, ">i4", places + LENGTH_AT).astype(np.int64)

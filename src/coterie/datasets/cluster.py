@@ -48,7 +48,7 @@ class ClusterSource(msgspec.Struct, frozen=True):
         return f"ClusterSource({self.properties.get('bootstrap.servers', '')!r})"
 
     def partitions(self) -> list[int]:
-        """Their numbers; none if nobody has ever used a group."""
+        """Their numbers; none if no group has ever been used."""
         with self._connect() as admin:
             return [each.partition for each in _partitions(admin)]
 
@@ -134,7 +134,7 @@ def _with_permissions(error: CoterieError) -> CoterieError:
 
 
 def _partitions(admin: BlockingAdminClient) -> list[TopicPartition]:
-    """Those of the offsets topic; none if nobody has ever used a group."""
+    """Those of the offsets topic; none if no group has ever been used."""
     described = admin.describe_topics([TOPIC])
     if isinstance(described.errors.get(TOPIC), UnknownTopicOrPartition):
         return []

@@ -169,7 +169,7 @@ def _topics(value: consumer.ConsumerGroupPartitionMetadataValue) -> Row:
 
 
 def _member(value: Any) -> Row:
-    """A member of any of the three kinds; what a kind does not have is not told."""
+    """A member of any of the three kinds; fields that a kind does not have are null."""
     classic = getattr(value, "classic_member_metadata", None)
     topics = getattr(value, "subscribed_topic_names", None)
     return {

@@ -1,8 +1,8 @@
 """A client that stays open from one reading to the next, for processes that read again and again.
 
 Spark's workers do: a task of theirs reads for a quarter of a second, of which connecting would be a
-thirtieth. Who keeps one need not close it: a worker that is idle for a minute is ended by Spark, and its
-connections with it.
+thirtieth. It need not be closed: Spark ends a worker that is idle for a minute, and its connections
+with it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class KeptClient:
 
     @contextmanager
     def lend(self, properties: Mapping[str, str]) -> Iterator[BlockingAdminClient]:
-        """The client that was kept, if it has these settings and nobody has it now; else a new one."""
+        """The client that was kept, if it has these settings and is not lent; else a new one."""
         settings = dict(properties)
         client = self._take(settings) or AdminClient.connect(settings)
         try:

@@ -72,7 +72,7 @@ _GROUPS_PER_TASK: Final = 1000
 _GROUPS_PER_LOOK: Final = 10_000
 #: Committed offsets of topics that were deleted are ordinary; nothing of the answer is missing for them.
 _NO_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
-#: A name that nobody has, or could have, is no error: it has no rows.
+#: A name that does not exist, or cannot exist, is not an error: it has no rows.
 _NO_SUCH_TOPIC: Final = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION}
 )
@@ -92,7 +92,7 @@ class LiveQuery(msgspec.Struct, frozen=True):
     def schema(self) -> pa.Schema:
         if self.dataset not in LIVE:
             known = ", ".join(LIVE)
-            raise InvalidArgument(f"{self.dataset!r} is no live dataset; there are {known}")
+            raise InvalidArgument(f"{self.dataset!r} is not a live dataset; there are {known}")
         return pruned(self.dataset, self.columns)
 
     @property
@@ -141,7 +141,7 @@ def read_live(properties: Mapping[str, Any], query: LiveQuery) -> Iterator[pa.Re
 
 def plan_live(admin: BlockingAdminClient, query: LiveQuery) -> list[LiveTask]:
     """Which groups to ask which coordinators about."""
-    query.schema  # noqa: B018 - raises for a dataset or a column that there is not
+    query.schema  # noqa: B018 - raises for an unknown dataset or column
     selection = _known(query.selection)
     if selection.impossible:
         return []
@@ -212,7 +212,7 @@ def _troubles(
 ) -> tuple[Trouble, ...]:
     """What an answer lacks, as rows; an exception if the query does not tolerate it.
 
-    The scope is what the keys are; they tell themselves, but for topics, which stand for their partitions.
+    The scope is the kind of the keys; it follows from them except for topics, which mean their partitions.
     """
     errors = {
         key: error for key, error in result.errors.items() if not isinstance(error, GroupIdNotFound)
@@ -339,7 +339,7 @@ def _partition_troubles(result: Result[str, GroupLag]) -> Iterator[Trouble]:
 
 
 def _errors(admin: BlockingAdminClient, query: LiveQuery, task: LiveTask) -> Iterator[Row]:
-    """Everything is asked for, and only what fails is told, each thing once."""
+    """Everything is requested, and each failure is one row."""
     looked = look(admin, query, task.groups)
     found = [*task.troubles, *looked.troubles, *_unread(admin, query, looked)]
     yield from map(msgspec.structs.asdict, once(found))

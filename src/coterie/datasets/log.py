@@ -40,7 +40,7 @@ __all__ = [
 
 #: Rows of one record batch at most: more make nothing faster, and cost memory on both sides.
 _MOST_ROWS: Final = 1 << 16
-#: A commit takes about so many bytes in the log. Kafka tells offsets, not sizes.
+#: A commit takes about so many bytes in the log. Kafka returns offsets, not sizes.
 BYTES_PER_OFFSET: Final = 100
 #: Memory that a process which reads logs does not give back; see _keep_memory.
 _KEPT: Final = 24 << 20
@@ -97,10 +97,10 @@ class LogSource(Protocol):
     """Where the log is. Sources are values: they can be sent to another process and hold nothing open."""
 
     def bounds(self) -> dict[int, tuple[int, int]]:
-        """The first offset and the one behind the last, of each partition.
+        """The first offset and the offset after the last, of each partition.
 
         Of a cluster, all before it is decided. Segment files go to their end, and transactions may be open
-        there: where the first of them began, only a reading of the whole log would tell.
+        there: where the first of them began, only reading the whole log would show.
         """
         ...
 
@@ -188,7 +188,7 @@ def read_datasets(
     for query in queries:
         if query.dataset not in LOG:
             known = ", ".join(LOG)
-            raise InvalidArgument(f"{query.dataset!r} is no log dataset; there are {known}")
+            raise InvalidArgument(f"{query.dataset!r} is not a log dataset; there are {known}")
         schemas.append(pruned(query.dataset, query.columns))
     if slices is None:
         slices = source.slices(LogRange())

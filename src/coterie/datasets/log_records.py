@@ -1,4 +1,4 @@
-"""Every record as it is: the dataset `log`. What cannot be read is told with the reason, never left out."""
+"""Every record as it is: the dataset `log`. Unreadable records are rows with the reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MARKER: Final = "EndTxnMarker"
 
 
 class _Records:
-    """The records of some rows, and what can be told of them at once."""
+    """The records of some rows, and what can be read of all of them at once."""
 
     def __init__(self, chunk: Chunk, rows: Int64s) -> None:
         records = chunk.records
@@ -75,7 +75,7 @@ def _looked_at(chunk: Chunk, rows: Int64s) -> Int64s:
 
 
 def undecodable(chunk: Chunk) -> Int64s:
-    """The rows that nobody can read."""
+    """The rows that cannot be read."""
     rows = _looked_at(chunk, chunk.data_rows()).tolist()
     bad = [row for row in rows if _reason(chunk.key(row), chunk.value(row)) is not None]
     return np.array(bad, np.int64)

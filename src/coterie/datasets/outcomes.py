@@ -1,6 +1,6 @@
 """What became of transactions: the marker that ended each, found for batches that were part of one.
 
-A marker (a control batch of the same producer) stands behind the records that it decides, maybe far behind.
+A marker (a control batch of the same producer) follows the records that it decides, maybe much later.
 Chunks whose transactions are not decided yet are held back until they are, or until the log ends.
 """
 
@@ -48,7 +48,7 @@ class _Held:
         self.waiting = bool(open_ones.any())
 
     def decide(self, markers: _Markers) -> None:
-        """Give each open batch the first marker of its producer behind it."""
+        """Give each open batch the first marker of its producer after it."""
         batches = self.chunk.records.batches
         index = np.flatnonzero(self.outcomes == OPEN)
         if not len(index) or not len(markers.offset):
@@ -57,7 +57,7 @@ class _Held:
         producer = np.concatenate((batches.producer_id[index], markers.producer))
         order = np.lexsort((offset, producer))
         is_marker = order >= len(index)
-        # For each place in this order, the first marker at it or behind it.
+        # For each place in this order, the first marker at it or after it.
         places = np.where(is_marker, np.arange(len(order)), len(order))
         following = np.minimum.accumulate(places[::-1])[::-1]
         found = following[~is_marker]
@@ -113,7 +113,7 @@ class _Ahead:
         self._markers: dict[int, tuple[array[int], bytearray]] = {}
 
     def search(self, queue: Iterable[_Held], offset: int) -> None:
-        """Decide what waits by the log from an offset on, which is behind all that waits."""
+        """Decide what waits by the log from an offset on, which is after all that waits."""
         if not self._start <= offset <= self._stop:
             self._start = self._stop = offset
             self._is_end = False
@@ -144,7 +144,7 @@ class _Ahead:
         self._stop = max(self._stop, stop)
 
     def _first(self, producer: int, offset: int) -> int:
-        """What the producer's first marker behind an offset says; OPEN if there is none."""
+        """What the producer's first marker after an offset says; OPEN if there is none."""
         if producer not in self._markers:
             return OPEN
         offsets, outcomes = self._markers[producer]
@@ -183,7 +183,7 @@ class _Partition:
 
 
 def _end(chunk: Chunk, known: int) -> int:
-    """The offset behind a chunk, or the one that is known if it has no batch."""
+    """The offset after a chunk, or the known one if the chunk has no batch."""
     last = chunk.records.batches.last_offset[-1:].tolist()
     return last[0] + 1 if last else known
 

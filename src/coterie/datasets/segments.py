@@ -131,11 +131,11 @@ class _Reading:
         self._following = following
         self._source = source
         self._size = file.size
-        #: The offset behind the last record that was read.
+        #: The offset after the last record that was read.
         self._behind = file.base_offset
 
     def chunks(self, start: int, stop: int | None) -> Iterator[Chunk]:
-        """Who wants all offsets of the file is told of its end, too."""
+        """A caller that wants all offsets of the file gets its end, too."""
         is_part = stop is not None and (self._following is None or stop < self._following)
         position = self._place(start)
         want = _CHUNK
@@ -166,7 +166,7 @@ class _Reading:
         return data
 
     def _end(self, chunk: Chunk, position: int) -> Iterator[Chunk]:
-        """What is behind the last batch that can be found, if it is more than an ordinary cut end."""
+        """What follows the last batch that can be found, if it is more than an ordinary cut end."""
         left = self._size - position
         name = Path(self._file.path).name
         if chunk.broken:
@@ -181,7 +181,7 @@ class _Reading:
             )
         else:
             return
-        # Who reads this file for its offsets is to be told: also if none of them is missing.
+        # A reader of this file gets an error also if no offset is missing.
         last = self._behind if self._following is None else self._following - 1
         chunk = chunk.with_damage(min(self._behind, last), reason)
         if chunk.damages:
@@ -197,14 +197,14 @@ class _Reading:
         except OSError:
             return 0
         entries = np.frombuffer(raw[: len(raw) // _INDEX_ENTRY.itemsize * 8], _INDEX_ENTRY)
-        # An index that is open has its full size, and zeros behind the entries.
+        # An index that is open has its full size, and zeros after the entries.
         used = entries[entries["position"] > 0]
         below = used[used["offset"] <= offset - file.base_offset]
         position = int(below["position"][-1]) if len(below) else 0
         return position if self._is_batch(position, offset) else 0
 
     def _is_batch(self, position: int, offset: int) -> bool:
-        """Whether a batch that is not behind the offset begins there.
+        """Whether a batch that is not after the offset begins there.
 
         An index may be damaged, or older than its log: compaction moves batches.
         """
@@ -226,13 +226,13 @@ def _size_of_first(data: bytes) -> int:
 
 
 def _behind(chunk: Chunk, known: int) -> int:
-    """The offset behind a chunk, or the one that is known if it has no batch."""
+    """The offset after a chunk, or the known one if the chunk has no batch."""
     last = chunk.records.batches.last_offset[-1:].tolist()
     return last[0] + 1 if last else known
 
 
 def end_offset(partition: PartitionFiles) -> int:
-    """The offset behind the last record; what is cut off at the end does not count."""
+    """The offset after the last record; what is cut off at the end does not count."""
     # A segment that has nothing yet begins where the log ends.
     end = partition.files[-1].base_offset if partition.files else 0
     # From the last entry of the index on: a segment may be large.

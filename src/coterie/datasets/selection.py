@@ -106,9 +106,9 @@ def _matches(names: pa.Array, pattern: str) -> pa.Array:
 @cache
 def _pattern(text: str) -> Any:
     options = re2.Options()
-    options.log_errors = False  # who asked is told, and nobody else
+    options.log_errors = False  # the caller gets the error; nothing is logged
     try:
         return re2.compile(text, options)
     except re2.error as error:
         cause = error.args[0].decode()
-        raise InvalidArgument(f"group.regex: {text!r} is no pattern: {cause}") from None
+        raise InvalidArgument(f"group.regex: {text!r} is not a pattern: {cause}") from None

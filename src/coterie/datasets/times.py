@@ -15,7 +15,7 @@ LAST_MS: Final = 253402300799999
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: 2000-01-01. A smaller number is a year, a day or seconds: Kafka is younger.
 _FIRST_MS: Final = 946684800000
-#: Digits behind a microsecond, which Python does not see.
+#: Digits after the microseconds, which Python ignores.
 _FINER: Final = re.compile(r"[.,]\d{6}\d*[1-9]")
 
 
@@ -42,7 +42,7 @@ def milliseconds(text: str, name: str) -> int:
         )
     if found is None or found > LAST_MS:
         raise InvalidArgument(
-            f"{name}: {text!r} is no time; give epoch milliseconds, or 2026-01-31T12:00:00"
+            f"{name}: {text!r} is not a time; give epoch milliseconds, or 2026-01-31T12:00:00"
         )
     return max(0, found)
 

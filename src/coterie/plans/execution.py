@@ -1,7 +1,7 @@
 """Executing plans: looks again, saves what would be lost, then changes, group by group.
 
 A plan says what its author saw. Right before a group is changed, its state and its offsets are read again;
-a group that is no longer as the plan has it stays as it is. What a change takes away is in the undo file,
+a group that is no longer as the plan has it stays as it is. Deleted data is in the undo file,
 on disk, before the first change is made.
 """
 
@@ -47,7 +47,7 @@ class _Seen(msgspec.Struct, frozen=True):
     state: GroupState | None = None
     offsets: _Offsets = {}
     trouble: str = ""
-    #: Whether nobody told anything of it.
+    #: Whether no broker answered for it.
     silent: bool = False
 
 
@@ -66,7 +66,7 @@ class Execution:
         self.saved = False
 
     async def run(self, step: Callable[[int], None] = lambda _: None) -> list[Outcome]:
-        """Make the changes; every group of the plan is in the answer. `step` is told how many are done."""
+        """Make the changes; every group has outcomes. `step` is called with the number that is done."""
         await self._check_cluster()
         wanted = list(self._plan.groups)
         seen = await self._look(wanted)

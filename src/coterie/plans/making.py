@@ -30,12 +30,12 @@ Scope = Sequence[str | TopicPartition]
 #: What has no members can be deleted, and its offsets set.
 WITHOUT_MEMBERS: Final = frozenset({GroupState.EMPTY, GroupState.DEAD})
 
-#: Its start offsets are no committed offsets; there is nothing that `import` could put back.
+#: Its start offsets are not committed offsets; `import` could not restore them.
 NO_UNDO_FOR_SHARE: Final = "a share group's offsets cannot be saved; --no-undo does without"
 
 #: Groups that are planned for together: each broker is asked once about them.
 _TOGETHER: Final = 1000
-#: States that tell whether a group has members.
+#: States that show whether a group has members.
 _STATES: Final = frozenset(each.value for each in GroupState if each is not GroupState.UNKNOWN)
 
 
@@ -182,7 +182,7 @@ async def plan_import(
 
 
 async def _cluster_id(admin: AdminClient) -> str | None:
-    """A client that was asked for named groups only may not have been told it yet."""
+    """A client that was asked for named groups only may not know it yet."""
     if admin.cluster_id is None:
         await admin.brokers()
     return admin.cluster_id

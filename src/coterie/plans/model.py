@@ -1,7 +1,7 @@
 """The plan: which groups are to be changed and how, as a JSON document of a published format.
 
 Anyone may write such a document: `coterie groups delete --plan-out`, a Spark job, a script. It says what its
-author saw; whoever executes it looks again. The schema is docs/schemas/plan.json.
+author saw; the execution looks again. The schema is docs/schemas/plan.json.
 """
 
 from __future__ import annotations

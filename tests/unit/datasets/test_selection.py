@@ -26,7 +26,9 @@ def test_a_pattern_chooses_the_same_names_and_rows(pattern: str) -> None:
 
 
 def test_what_is_no_pattern_is_refused_at_once() -> None:
-    with pytest.raises(InvalidArgument, match=r"^group.regex: '\(' is no pattern: missing \): \($"):
+    with pytest.raises(
+        InvalidArgument, match=r"^group.regex: '\(' is not a pattern: missing \): \($"
+    ):
         Selection(group_regex="(")
 
 
@@ -56,5 +58,5 @@ def test_a_number_that_is_no_time_of_kafkas_is_told_in_a_sentence(text: str) -> 
 
 @pytest.mark.parametrize("text", ["soon", "²", "٣", "", str(LAST_MS + 1), "9" * 5000])
 def test_what_is_no_time_is_told_in_a_sentence(text: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"^startingTimestamp: '.*is no time; give epoch"):
+    with pytest.raises(InvalidArgument, match=r"^startingTimestamp: '.*is not a time; give epoch"):
         milliseconds(text, "startingTimestamp")
