@@ -312,7 +312,7 @@ def test_a_topic_that_is_gone_is_no_failure_and_a_leader_that_is_gone_is_one() -
 
 
 def test_no_such_dataset_or_column(fleet: EmbeddedCluster) -> None:
-    with pytest.raises(InvalidArgument, match="no live dataset"):
+    with pytest.raises(InvalidArgument, match="not a live dataset"):
         read(fleet, "commits")
     with pytest.raises(InvalidArgument, match="did you mean 'state'"):
         read(fleet, "groups", columns=("stat",))
