@@ -1,4 +1,4 @@
-"""Measure and compare: `python -m bench [PART ...]`, or `--floor` for what no decoder could save.
+"""Measure and compare: `python -m bench [PART ...]`.
 
 Prints a table and writes bench/results.json, unless `--only` names some measurements. A goal that is missed
 is a line of the table and no error, unless `--strict` is given.
@@ -25,11 +25,6 @@ _LINE = "{:<42} {:>8} {:>8} {:<17} {:<4} {:>7} {:>5}  {}"
 def main(arguments: Sequence[str] | None = None, results_path: Path = RESULTS) -> int:
     """Run the parts that are named, or all; the exit code."""
     options = _parser().parse_args(arguments)
-    if options.floor:
-        from bench import floor  # noqa: PLC0415  (needs the peers of one part only)
-
-        print(floor.report(options.rounds, tiny=options.tiny))
-        return 0
     unknown = [part for part in options.parts if part not in PARTS]
     if unknown:
         print(f"no part is called {unknown[0]!r}; there are: {', '.join(PARTS)}", file=sys.stderr)
@@ -86,7 +81,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a goal is missed")
-    parser.add_argument("--floor", action="store_true", help="show what of our time is unavoidable")
     parser.add_argument("--tiny", action="store_true", help="small data: tries the harness only")
     return parser
 

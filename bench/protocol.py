@@ -1,8 +1,8 @@
-"""The protocol beside its peers: group answers both ways, records in bulk, and the time to import.
+"""The protocol compared with its peers: large responses both ways, records in bulk, and the time to import.
 
 Decoding is compared with the fastest decoder in Python and with kio, whose decoder is native code.
 kafka-python is alone among the former: aiokafka ends at ListGroups v2 and DescribeGroups v3, and
-confluent-kafka keeps its codec to itself. The encoders of kafka-python and kio are both in Python.
+confluent-kafka has no public codec. The encoders of kafka-python and kio are both in Python.
 """
 
 from __future__ import annotations
@@ -14,45 +14,62 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeGroupsResponse as KafkaPythonDescribeGroups
 from kafka.protocol.admin import ListGroupsResponse as KafkaPythonListGroups
+from kafka.protocol.consumer import ListOffsetsResponse as KafkaPythonListOffsets
+from kafka.protocol.consumer import OffsetFetchResponse as KafkaPythonOffsetFetch
+from kafka.protocol.metadata import MetadataResponse as KafkaPythonMetadata
 from kafka.record import MemoryRecords
 from kio.schema.describe_groups.v6.response import DescribeGroupsResponse as KioDescribeGroups
 from kio.schema.list_groups.v5.response import ListGroupsResponse as KioListGroups
+from kio.schema.list_offsets.v8.response import ListOffsetsResponse as KioListOffsets
+from kio.schema.metadata.v12.response import MetadataResponse as KioMetadata
+from kio.schema.offset_fetch.v9.response import OffsetFetchResponse as KioOffsetFetch
 from kio.serial import entity_reader, entity_writer
 
 from bench.harness import Disagreement, Measurement, fresh_process, must_equal, timed
-from bench.samples import described_groups, listed_groups, offsets_log
+from bench.samples import (
+    cluster_metadata,
+    described_groups,
+    fetched_offsets,
+    listed_groups,
+    listed_offsets,
+    offsets_log,
+)
 from coterie.protocol.codec import decode, encode
-from coterie.protocol.messages.groups import DescribeGroupsResponse, ListGroupsResponse
 from coterie.protocol.records.columns import RecordColumns, read_columns
+from coterie.protocol.schema import Response, fields_of
 
 __all__ = ["measurements"]
 
-#: Beside the fastest decoder or encoder in Python.
-DECODE_GOAL = 1.5
-ENCODE_GOAL = 3.0
-#: Beside kio's native decoder: at most twice its time.
-NATIVE_GOAL = 0.5
+#: Compared with kafka-python, and encoding with kio, too: both are in Python.
+PYTHON_GOAL = 4.0
+#: Compared with kio's native decoder.
+NATIVE_GOAL = 3.0
 RECORDS_GOAL = 10.0
 IMPORT_GOAL = 1.0
-
-GroupsResponse = ListGroupsResponse | DescribeGroupsResponse
-
-_LISTED = ("group_id", "protocol_type", "group_state", "group_type")
-_DESCRIBED = ("error_message", "group_id", "group_state", "protocol_type", "protocol_data")
-_MEMBER = (
-    "member_id",
-    "group_instance_id",
-    "client_id",
-    "client_host",
-    "member_metadata",
-    "member_assignment",
-)
 
 
 def measurements(*, tiny: bool = False) -> Iterator[Measurement]:
     """All of this part; the data of each is made when its turn comes."""
-    yield from list_groups(50 if tiny else 10_000)
-    yield from describe_groups(20 if tiny else 1_000)
+    large, small = (50, 5) if tiny else (10_000, 1_000)
+    yield from both_ways(
+        "list_groups_v5", listed_groups(large), 5, KafkaPythonListGroups, KioListGroups
+    )
+    yield from both_ways(
+        "describe_groups_v6",
+        described_groups(small),
+        6,
+        KafkaPythonDescribeGroups,
+        KioDescribeGroups,
+    )
+    yield from both_ways(
+        "offset_fetch_v9", fetched_offsets(small), 9, KafkaPythonOffsetFetch, KioOffsetFetch
+    )
+    yield from both_ways(
+        "list_offsets_v8", listed_offsets(large), 8, KafkaPythonListOffsets, KioListOffsets
+    )
+    yield from both_ways(
+        "metadata_v12", cluster_metadata(small), 12, KafkaPythonMetadata, KioMetadata
+    )
     for per_batch in (1, 6, 50):
         # About what fits the buffer with which a broker loads its groups (offsets.load.buffer.size).
         yield read_records(200 if tiny else 30_000, per_batch)
@@ -60,76 +77,33 @@ def measurements(*, tiny: bool = False) -> Iterator[Measurement]:
     yield import_time("coterie.protocol")
 
 
-def list_groups(count: int) -> Iterator[Measurement]:
-    """ListGroups v5, the answer of a broker with so many groups."""
-    message = listed_groups(count)
-    peer = KafkaPythonListGroups
-    theirs = peer(
-        version=5,
-        throttle_time_ms=0,
-        error_code=0,
-        groups=[peer.ListedGroup(version=5, **_fields(group, _LISTED)) for group in message.groups],
-    )
-    yield from _both_ways("list_groups_v5", message, 5, theirs, KioListGroups)
-
-
-def describe_groups(count: int) -> Iterator[Measurement]:
-    """DescribeGroups v6, so many groups of three members."""
-    message = described_groups(count)
-    peer = KafkaPythonDescribeGroups
-    theirs = peer(
-        version=6,
-        throttle_time_ms=0,
-        groups=[
-            peer.DescribedGroup(
-                version=6,
-                error_code=0,
-                **_fields(group, _DESCRIBED),
-                members=[
-                    peer.DescribedGroup.DescribedGroupMember(version=6, **_fields(member, _MEMBER))
-                    for member in group.members
-                ],
-            )
-            for group in message.groups
-        ],
-    )
-    yield from _both_ways("describe_groups_v6", message, 6, theirs, KioDescribeGroups)
-
-
-def _both_ways(
-    name: str, message: GroupsResponse, version: int, kafka_python: Any, kio: Any
+def both_ways(
+    name: str, message: Response, version: int, kafka_python: Any, kio: Any
 ) -> Iterator[Measurement]:
-    """Decode and encode one message, which `kafka_python` is as that peer's object."""
+    """Decode and encode one message; the peers are their classes of it."""
     data = encode(message, version)
     ours = partial(decode, type(message), data, version)
-    their_class = type(kafka_python)
-    kafka_python_decode = partial(their_class.decode, data, version=version, header=False)
+    kafka_python_decode = partial(kafka_python.decode, data, version=version, header=False)
     kio_decode = partial(entity_reader(kio), data, 0)
+    # Its decoded messages cannot be encoded, so this one is made of what was decoded.
+    decoded = kafka_python_decode()
+    present = [field.name for field in fields_of(type(message)) if version in field.versions]
+    kafka_python_message = kafka_python(
+        version=version, **{each: getattr(decoded, each) for each in present}
+    )
     kio_message, _ = kio_decode()
     kio_write = entity_writer(kio)
 
     def kafka_python_encode() -> Any:
-        return kafka_python.encode(version=version, header=False)
+        return kafka_python_message.encode(version=version, header=False)
 
     def kio_encode() -> bytes:
         buffer = io.BytesIO()
         kio_write(buffer, kio_message)
         return buffer.getvalue()
 
-    # A peer that decodes to the message it encodes to these same bytes has read every field of it.
-    def agree_with_kafka_python() -> None:
-        theirs = kafka_python_decode()
-        must_equal("kafka-python's values", _rows(ours()), _rows(theirs))
-        must_equal("kafka-python's message", kafka_python.to_dict(), theirs.to_dict())
-        must_equal("kafka-python's bytes", data, bytes(kafka_python_encode()))
-
-    def agree_with_kio() -> None:
-        theirs, _ = kio_decode()
-        must_equal("kio's values", _rows(ours()), _rows(theirs))
-        must_equal("kio's message", kio_message, theirs)
-        must_equal("kio's bytes", data, kio_encode())
-
-    def agree_on_bytes() -> None:
+    # A peer that encodes what it has decoded to the same bytes has read every field of it.
+    def agree() -> None:
         must_equal("our own values", message, ours())
         must_equal("kafka-python's bytes", data, bytes(kafka_python_encode()))
         must_equal("kio's bytes", data, kio_encode())
@@ -138,37 +112,23 @@ def _both_ways(
         name=f"protocol.decode_{name}",
         ours=timed(ours),
         peers={"kafka-python": timed(kafka_python_decode)},
-        goal=DECODE_GOAL,
-        agree=agree_with_kafka_python,
+        goal=PYTHON_GOAL,
+        agree=agree,
     )
     yield Measurement(
         name=f"protocol.decode_{name}_native",
         ours=timed(ours),
         peers={"kio": timed(kio_decode)},
         goal=NATIVE_GOAL,
-        agree=agree_with_kio,
+        agree=agree,
     )
     yield Measurement(
         name=f"protocol.encode_{name}",
         ours=timed(partial(encode, message, version)),
         peers={"kafka-python": timed(kafka_python_encode), "kio": timed(kio_encode)},
-        goal=ENCODE_GOAL,
-        agree=agree_on_bytes,
+        goal=PYTHON_GOAL,
+        agree=agree,
     )
-
-
-def _fields(item: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: getattr(item, name) for name in names}
-
-
-def _rows(message: Any) -> list[Any]:
-    """The values of an answer by whichever library, as plain data."""
-    if not hasattr(message.groups[0], "members"):
-        return [_fields(group, _LISTED) for group in message.groups]
-    return [
-        (_fields(group, _DESCRIBED), [_fields(member, _MEMBER) for member in group.members])
-        for group in message.groups
-    ]
 
 
 def read_records(count: int, per_batch: int) -> Measurement:

@@ -18,10 +18,21 @@ from coterie.protocol.group_records.classic import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from coterie.protocol.messages.cluster import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from coterie.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartition,
+)
+from coterie.protocol.messages.data import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
 )
 from coterie.protocol.messages.groups import (
     DescribedGroup,
@@ -30,10 +41,24 @@ from coterie.protocol.messages.groups import (
     ListedGroup,
     ListGroupsResponse,
 )
+from coterie.protocol.messages.offsets import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
 from coterie.protocol.records import RecordBatch, RecordParts, build_batch
+from coterie.protocol.types import Uuid
 from coterie.protocol.versioned import encode_versioned
 
-__all__ = ["described_groups", "listed_groups", "offsets_log"]
+__all__ = [
+    "cluster_metadata",
+    "described_groups",
+    "fetched_offsets",
+    "listed_groups",
+    "listed_offsets",
+    "offsets_log",
+]
 
 HOSTS = ("/10.12.4.21", "/10.12.5.7", "/10.12.6.143")
 TOPICS = ("orders", "payments", "shipments", "clicks", "inventory-updates", "audit.events.v2")
@@ -118,6 +143,80 @@ def _subscription(topic: str, index: int) -> bytes:
 def _assignment(topic: str, index: int) -> bytes:
     assigned = (TopicPartition(topic, _partitions(index)),)
     return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=assigned), 3)
+
+
+def fetched_offsets(count: int, partitions: int = 10) -> OffsetFetchResponse:
+    """So many groups, each with the offsets of one topic."""
+    chance = random.Random(9)
+    return OffsetFetchResponse(
+        groups=tuple(
+            OffsetFetchResponseGroup(
+                group_id=f"group-{number}",
+                topics=(
+                    OffsetFetchResponseTopics(
+                        name=chance.choice(TOPICS),
+                        partitions=tuple(
+                            OffsetFetchResponsePartitions(
+                                partition_index=index,
+                                committed_offset=chance.randrange(1 << 40),
+                                committed_leader_epoch=chance.randrange(9),
+                            )
+                            for index in range(partitions)
+                        ),
+                    ),
+                ),
+            )
+            for number in range(count)
+        )
+    )
+
+
+def listed_offsets(count: int) -> ListOffsetsResponse:
+    """The end offsets of so many partitions, in topics of ten."""
+    chance = random.Random(2)
+    return ListOffsetsResponse(
+        topics=tuple(
+            ListOffsetsTopicResponse(
+                name=f"topic-{number}",
+                partitions=tuple(
+                    ListOffsetsPartitionResponse(
+                        partition_index=index,
+                        offset=chance.randrange(1 << 40),
+                        leader_epoch=chance.randrange(9),
+                    )
+                    for index in range(10)
+                ),
+            )
+            for number in range(count // 10)
+        )
+    )
+
+
+def cluster_metadata(count: int) -> MetadataResponse:
+    """Three brokers and so many topics of three partitions."""
+    chance = random.Random(3)
+    return MetadataResponse(
+        brokers=tuple(MetadataResponseBroker(n, f"broker-{n}", 9092) for n in (1, 2, 3)),
+        cluster_id="5L6g3nShT-eMCtK--X86sw",
+        controller_id=1,
+        topics=tuple(
+            MetadataResponseTopic(
+                name=f"topic-{number}",
+                topic_id=Uuid(chance.randbytes(16)),
+                partitions=tuple(
+                    MetadataResponsePartition(
+                        partition_index=index,
+                        leader_id=chance.randint(1, 3),
+                        leader_epoch=chance.randrange(9),
+                        replica_nodes=(1, 2, 3),
+                        isr_nodes=(1, 2, 3),
+                    )
+                    for index in range(3)
+                ),
+            )
+            for number in range(count)
+        ),
+    )
 
 
 def offsets_log(records: int, per_batch: int) -> bytes:

@@ -190,13 +190,6 @@ def test_an_unknown_part_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert not path.exists()
 
 
-def test_the_floor_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--floor", "--tiny", "--rounds", "1"]) == 0
-    shown = capsys.readouterr().out
-    assert "ListGroupsResponse v5" in shown
-    assert "DescribeGroupsResponse v6" in shown
-
-
 @pytest.mark.parametrize(
     ("ours", "peer", "is_rate", "ratio"), [(2, 4, False, 2), (4, 2, False, 0.5), (30, 10, True, 3)]
 )
