@@ -54,7 +54,7 @@ def must_agree(out: Path, groups: set[str]) -> dict[str, list[dict[str, Any]]]:
     assert set(live) == set(summary) == groups
     for group, row in summary.items():
         assert (row["type"], row["state"]) == (live[group]["type"], live[group]["state"])
-        assert row["members"] == live[group]["member_count"], group
+        assert row["member_count"] == live[group]["member_count"], group
     _offsets_must_agree(rows)
     _rebalances_must_agree(rows, live)
     subscribed = Counter(
@@ -105,5 +105,5 @@ def _rebalances_must_agree(
     assert set(newest) >= with_members
     for group in with_members:
         assert newest[group]["group_type"] == live[group]["type"]
-        assert newest[group]["members"] == live[group]["member_count"]
+        assert newest[group]["member_count"] == live[group]["member_count"]
         assert live[group]["generation"] in {None, newest[group]["generation"]}

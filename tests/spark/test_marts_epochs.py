@@ -252,7 +252,7 @@ def test_epochs_are_rebalances_of_the_new_protocol(made: dict[str, list[Row]]) -
         (4, "partition_count_change"),
         (5, "member_churn"),
     ]
-    assert column(rows, "members") == [1, 2, 2, 2, 1]
+    assert column(rows, "member_count") == [1, 2, 2, 2, 1]
     assert [each.member_id for each in rows[1].joined] == ["b"]
     assert [(each.member_id, each.client_id) for each in rows[4].left] == [("b", "c-b")]
     assert column(rows, "partitions") == [2, 2, 2, 3, 3]
@@ -279,7 +279,7 @@ def test_a_static_member_that_comes_back_makes_no_epoch(made: dict[str, list[Row
     assert since_start(back.started_at) == since_start(back.completed_at) == timedelta(hours=15)
     assert ([each.member_id for each in back.joined], back.previous_generation) == (["s-2"], 2)
     assert [(each.member_id, each.instance_id) for each in back.left] == [("s-1", "s")]
-    assert column(rows, "members") == [2] * 7
+    assert column(rows, "member_count") == [2] * 7
     assert column(rows, "partitions") == [3, 3, 4, 4, 4, 4, 4]
     assert column(rows, "partitions_moved") == [0] * 7
     assert column(rows, "stickiness") == [None] + [1.0] * 6
@@ -297,7 +297,7 @@ def test_a_group_made_anew_has_nothing_to_do_with_the_old(made: dict[str, list[R
     assert column(rows, "previous_generation") == [None, 2, 57, None, None]
     assert column(rows, "duration_seconds") == [5.0, 0.0, 0.0, 2.0, 0.0]
     assert [row.cause for row in rows if row.generation != 57] == ["member_churn"] * 4
-    assert column(rows, "members") == [1, 1, 0, 1, 1]
+    assert column(rows, "member_count") == [1, 1, 0, 1, 1]
     assert column(rows, "partitions") == [2, 2, 0, 3, 1]
     assert column(rows, "partitions_moved") == [0] * 5
     assert [len(row.left) for row in rows] == [0, 0, 1, 0, 0]
@@ -306,7 +306,7 @@ def test_a_group_made_anew_has_nothing_to_do_with_the_old(made: dict[str, list[R
 
 def test_partitions_are_those_that_members_have_now(made: dict[str, list[Row]]) -> None:
     rows = made["spells"]
-    assert column(rows, "members") == [1, 0, 1, 1, 2, 2]
+    assert column(rows, "member_count") == [1, 0, 1, 1, 2, 2]
     assert column(rows, "partitions") == [6, 0, 6, 2, 2, 2]
     assert column(rows, "partitions_moved") == [0, 0, 0, 0, 0, 1]
     assert column(rows, "stickiness") == [None, None, None, None, 1.0, 0.5]
@@ -364,7 +364,7 @@ def summary(rows: list[Row]) -> list[tuple[Any, ...]]:
             row.generation,
             row.joined and "".join(each.member_id for each in row.joined),
             row.left and "".join(each.member_id for each in row.left),
-            row.members,
+            row.member_count,
             row.cause,
         )
         for row in rows
@@ -380,7 +380,7 @@ def test_a_live_upgrade_is_not_a_rebalance(made: dict[str, list[Row]]) -> None:
     first = made["upgraded"][-2]
     assert (first.previous_generation, first.history_begins) == (7, False)
     assert (first.partitions, first.partitions_moved, first.in_ten_minutes) == (3, 1, 3)
-    assert [row.members for row in made["upgraded"]] == [1, 2, 3, 2]
+    assert [row.member_count for row in made["upgraded"]] == [1, 2, 3, 2]
 
 
 def test_a_member_that_replaces_an_empty_classic_group_joins(made: dict[str, list[Row]]) -> None:

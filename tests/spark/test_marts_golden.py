@@ -74,7 +74,9 @@ def test_groups_are_those_that_the_broker_listed(made: Rows, final_state: dict[s
         for each in final_state[name]["groups"]
         if each["groupId"] != "life-joined-only" and not each["errorCode"]
     }
-    assert {row.group_id: row.members for row in made["group_summary"]}.items() >= members.items()
+    assert {
+        row.group_id: row.member_count for row in made["group_summary"]
+    }.items() >= members.items()
 
 
 def committed() -> dict[tuple[str, str, int], list[dict[str, Any]]]:
@@ -205,12 +207,12 @@ def test_members_come_and_go_as_the_script_says(
     lives: dict[str, list[Row]], group: str, members: list[int]
 ) -> None:
     rows = lives[group]
-    assert [row.members for row in rows] == members
+    assert [row.member_count for row in rows] == members
     assert not any(row.history_begins or row.hidden_before for row in rows)
     before = 0
     for row in rows:
-        assert row.members == before + len(row.joined) - len(row.left)
-        before = row.members
+        assert row.member_count == before + len(row.joined) - len(row.left)
+        before = row.member_count
 
 
 def test_a_pattern_subscribes_to_what_kafka_matched(tables: dict[str, DataFrame]) -> None:

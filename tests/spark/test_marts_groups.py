@@ -230,7 +230,7 @@ def summary_of_nothing(session: SparkSession) -> dict[str, DataFrame]:
 
 def test_of_log_and_snapshot_the_later_decides(mixed: dict[str, list[Row]]) -> None:
     found = {row.group_id: row for row in mixed["group_summary"]}
-    assert {name: (row.state, row.members) for name, row in found.items()} == {
+    assert {name: (row.state, row.member_count) for name, row in found.items()} == {
         "came back": ("Stable", 1),
         "filled": ("Stable", 2),
         "busy": ("Stable", 2),
@@ -277,7 +277,7 @@ def test_what_a_broker_did_not_tell_the_log_does(session: SparkSession, scope: s
     }
     made = about_groups(session, tables)
     unseen = {"g": 1, "by hand": 0} if scope == "broker" else {}
-    found = {row.group_id: row.members for row in made["group_summary"]}
+    found = {row.group_id: row.member_count for row in made["group_summary"]}
     assert found == {"shown": 1} | unseen
     subscribed = {
         row.group_id: row.subscribed_members
@@ -300,7 +300,7 @@ def test_a_group_that_changed_its_protocol_is_one_group(session: SparkSession) -
     known = frame(session, "group_events", events)
     tables = with_marts(session, {"group_events": known}, NOW, "groups_now", "members_now")
     row = only(tables["groups_now"].collect())
-    assert (row.type, row.generation, row.members) == ("consumer", 4, 1)
+    assert (row.type, row.generation, row.member_count) == ("consumer", 4, 1)
     topic = only(make_mart("topic_subscribers", tables, as_of=NOW).collect())
     assert (topic.subscribed_members, topic.assigned_partitions) == (1, 1)
 
@@ -441,7 +441,7 @@ def test_a_removal_is_no_commit(session: SparkSession) -> None:
     commits = frame(session, "commits", [commit(1, 5, 200), commit(2, None, 100)])
     tables = {"commits": commits, "offsets": frame(session, "offsets", [seen])}
     row = only(committed_now(Inputs.of(session, tables)).collect())
-    assert (row.committed_offset, row.source, row.commit_time) == (7, "snapshot", None)
+    assert (row.committed_offset, row.source, row.commit_timestamp) == (7, "snapshot", None)
 
 
 # Figures of the summary

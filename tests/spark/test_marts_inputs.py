@@ -84,7 +84,7 @@ def test_snapshots_alone_give_what_they_know(session: SparkSession) -> None:
     assert rows["rebalances"] == rows["offset_resets"] == rows["commit_rates"] == []
     summary = {row.group_id: row for row in rows["group_summary"]}
     assert set(summary) == {"left", HOSTILE}
-    assert (summary["left"].state, summary["left"].members) == ("Empty", 0)
+    assert (summary["left"].state, summary["left"].member_count) == ("Empty", 0)
     assert (summary["left"].coordinator_id, summary["left"].rebalances_24h) == (3, None)
     assert (summary[HOSTILE].total_lag, summary[HOSTILE].last_commit) == (5, None)
     stale = only(rows["stale_groups"])
@@ -143,7 +143,7 @@ def test_the_log_alone_gives_what_it_knows(session: SparkSession) -> None:
     }
     rows = make_marts(session, tables, NOW)
     summary = only(rows["group_summary"])
-    assert (summary.group_id, summary.state, summary.members) == (HOSTILE, "Stable", 1)
+    assert (summary.group_id, summary.state, summary.member_count) == (HOSTILE, "Stable", 1)
     assert (summary.total_lag, summary.max_lag_seconds, summary.coordinator) == (None, None, None)
     # Where no end of a log is known there is nothing to judge by.
     assert (summary.status, summary.rebalances_24h) == (None, 1)

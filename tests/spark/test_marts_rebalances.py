@@ -162,7 +162,7 @@ def test_a_generation_that_nobody_saw_was_somebody_who_came_and_went(
 def test_a_large_group_that_is_stopped_is_no_storm(classic: dict[str, list[Row]]) -> None:
     """The last of them leave a small group; what counts is how large it was."""
     stopped = classic["stopped"]
-    assert [row.members for row in stopped] == [6, 5, 4, 3, 2, 1, 0]
+    assert [row.member_count for row in stopped] == [6, 5, 4, 3, 2, 1, 0]
     assert stopped[-1].in_ten_minutes == 7
     assert not any(row.storm for row in stopped)
     assert all(row.storm for row in classic["restless"])

@@ -59,7 +59,7 @@ def test_trouble_is_that_of_the_newest_snapshot(
 
 
 def test_groups_behind_are_not_those_that_are_stale(session: SparkSession) -> None:
-    late = {"max_lag_seconds": 900.0, "total_lag": 7, "members": 1, "as_of": NOW}
+    late = {"max_lag_seconds": 900.0, "total_lag": 7, "member_count": 1, "as_of": NOW}
     summary = [{"group_id": name, **late} for name in ("stale", "late")]
     tables = {
         "group_summary": mart(session, "group_summary", summary),

@@ -8,6 +8,7 @@ from typing import Final
 
 from coterie.vocabulary.columns import (
     CLIENT_ID,
+    COMMIT_TIMESTAMP,
     COMMITTED_OFFSET,
     COORDINATOR,
     COORDINATOR_ID,
@@ -20,6 +21,7 @@ from coterie.vocabulary.columns import (
     LOG_END,
     LOG_START,
     MAX_LAG,
+    MEMBER_COUNT,
     MEMBER_ID,
     METADATA,
     PARTITION,
@@ -47,10 +49,10 @@ _LAG: Final = Table(
         TOPIC,
         PARTITION,
         COMMITTED_OFFSET,
+        COMMIT_TIMESTAMP.here("When it was committed; null if only a snapshot saw it."),
         Column(
-            "commit_time", "timestamp", "When it was committed; null if only a snapshot saw it."
+            "expire_timestamp", "timestamp", "When the offset goes, if its client asked for a time."
         ),
-        Column("expire_time", "timestamp", "When the offset goes, if its client asked for a time."),
         LOG_START.here("First offset of the log at the newest sample."),
         LOG_END.here("End of the log at the newest sample; null if there is none."),
         Column("sampled_at", "timestamp", "When that sample was taken."),
@@ -79,7 +81,7 @@ _GROUPS_NOW: Final = Table(
         LEADER_ID,
         COORDINATOR_ID.here("Node id of the coordinator; null without a snapshot."),
         COORDINATOR.here("Its address, host:port; null without a snapshot."),
-        Column("members", "int", "How many members it has."),
+        MEMBER_COUNT,
         Column("empty_since", "timestamp", "Since when it has none, if so and if known."),
     ),
     ("group_events", "groups", "errors", "lag"),
@@ -120,12 +122,12 @@ _REBALANCES: Final = Table(
             "double",
             "Between the two; null for a static restart, and if no member came to the epoch.",
         ),
-        Column("members", "int", "Members afterwards."),
+        MEMBER_COUNT.here("Number of members afterwards."),
         Column("joined", _MEMBERS, "Members that are new; null if not known."),
         Column("left", _MEMBERS, "Members that went; null if not known."),
         LEADER_ID,
         Column("leader_changed", "boolean", "Whether the leader has another member id now."),
-        Column("partitions", "int", "Partitions assigned afterwards."),
+        Column("partitions", "bigint", "Partitions assigned afterwards."),
         Column(
             "partitions_moved",
             "int",

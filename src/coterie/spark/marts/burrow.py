@@ -30,7 +30,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.window import WindowSpec
 
-from coterie.spark.marts.inputs import Moment, at_least_zero, at_moment, settled_commits
+from coterie.spark.marts.inputs import Moment, at_moment, lag_between, settled_commits
 
 __all__ = ["STATUSES", "Burrow", "group_status", "partition_status", "with_group_status"]
 
@@ -75,7 +75,7 @@ def partition_status(
     judged = judged.select(
         "*",
         (F.size("ring") / F.lit(settings.intervals)).alias("complete"),
-        at_least_zero(F.col("broker_end") - F.col("last_committed")).alias("current_lag"),
+        lag_between(F.col("last_committed"), F.col("broker_end")).alias("current_lag"),
         # Burrow's clock has seconds.
         (F.unix_seconds("as_of") * 1000).alias("now_ms"),
         F.transform("ring", lambda each: each["committed"]).alias("offsets"),
@@ -269,7 +269,7 @@ def _with_lag(slots: DataFrame, history: DataFrame) -> DataFrame:
     )
     known = both.withColumn("known_end", F.last("log_end", ignorenulls=True).over(so_far))
     return known.where("is_commit = 1").withColumn(
-        "lag", at_least_zero(F.col("known_end") - F.col("committed"))
+        "lag", lag_between(F.col("committed"), F.col("known_end"))
     )
 
 

@@ -11,10 +11,10 @@ __all__ = ["committed_now", "with_last_commit"]
 
 
 def committed_now(inputs: Inputs) -> DataFrame:
-    """One row per group and partition: `committed_offset`, `commit_time`, `source` and so on.
+    """One row per group and partition: `committed_offset`, `commit_timestamp`, `source` and so on.
 
-    Removed offsets have no row. `commit_time` is null if only a snapshot saw the offset, because the admin
-    API does not return it. `groups` decides which snapshot is the newest, also if that has no offsets.
+    Removed offsets have no row. `commit_timestamp` is null if only a snapshot saw the offset, because the
+    admin API does not return it. `groups` decides which snapshot is the newest, also if that has no offsets.
     """
     log = _by_log(inputs["commits"])
     if "offsets" not in inputs:
@@ -30,8 +30,8 @@ def committed_now(inputs: Inputs) -> DataFrame:
         .otherwise(F.col("live_offset"))
         .alias("committed_offset"),
         # A log that ends with a removal has not seen the commit that the snapshot shows.
-        F.when(newer | ~F.col("tombstone"), F.col("commit_time")).alias("commit_time"),
-        "expire_time",
+        F.when(newer | ~F.col("tombstone"), F.col("commit_timestamp")).alias("commit_timestamp"),
+        "expire_timestamp",
         F.when(newer, F.col("seen_at")).otherwise(F.col("live_at")).alias("seen_at"),
         F.when(newer, "log").otherwise("snapshot").alias("source"),
         F.when(newer, F.coalesce("tombstone", F.lit(False))).otherwise(False).alias("tombstone"),
@@ -60,8 +60,10 @@ def _by_log(commits: DataFrame) -> DataFrame:
         .groupBy("group_id", "topic", F.col("topic_partition").alias("partition"))
         .agg(
             F.max_by("committed_offset", "offset").alias("committed_offset"),
-            F.max_by(F.coalesce("commit_timestamp", "timestamp"), "offset").alias("commit_time"),
-            F.max_by("expire_timestamp", "offset").alias("expire_time"),
+            F.max_by(F.coalesce("commit_timestamp", "timestamp"), "offset").alias(
+                "commit_timestamp"
+            ),
+            F.max_by("expire_timestamp", "offset").alias("expire_timestamp"),
             F.max_by("timestamp", "offset").alias("seen_at"),
             F.max_by("tombstone", "offset").alias("tombstone"),
         )

@@ -1,16 +1,43 @@
-"""Rebalances of consumer (KIP-848), share and streams groups: each epoch, with what led to it.
+"""Rebalances of consumer (KIP-848), share and streams groups: each epoch, with its cause.
 
-These groups are written as many small records: a member's, the group's new epoch, targets, and what each
-member has. A change of members stands before the epoch that it leads to, in the same batch; targets stand
-behind it. The three kinds name their records alike, `ConsumerGroupMemberMetadata`,
-`ShareGroupMemberMetadata`, so one reading does.
+These groups are written as many small records: of a member, of the group's new epoch, targets, and what each
+member has. A change of members is written before the epoch that it leads to, in the same batch, and the
+targets after it. The three kinds have the same record names after a prefix (`ConsumerGroupMemberMetadata`,
+`ShareGroupMemberMetadata`), so one function reads all of them.
+
+An example: member a has both partitions of topic t, b joins at :10, and a leaves at 1:00.
+
+    time  record                     of  content         step
+    0:00  MemberMetadata             a                   1
+    0:00  Metadata                       epoch 2         1
+    0:00  TargetAssignmentMember     a   t-0, t-1        1
+    0:00  CurrentMemberAssignment    a   epoch 2         1
+    0:10  MemberMetadata             b                   1, and leads to 2
+    0:10  Metadata                       epoch 3         2
+    0:10  TargetAssignmentMember     a   t-0             2
+    0:10  TargetAssignmentMember     b   t-1             2
+    0:13  CurrentMemberAssignment    a   epoch 3         2
+    0:14  CurrentMemberAssignment    b   epoch 3         2
+    1:00  CurrentMemberAssignment    a   (removed)       2
+    1:00  TargetAssignmentMember     a   (removed)       2, and leads to 3
+    1:00  MemberMetadata             a   (removed)       2, and leads to 3
+    1:00  Metadata                       epoch 4         3
+    1:00  TargetAssignmentMember     b   t-0, t-1        3
+    1:01  CurrentMemberAssignment    b   epoch 4         3
+
+`epochs` returns a row per step:
+
+    generation  started_at  completed_at  joined  left  member_count  partitions  moved  stickiness
+    2           0:00        0:00          a             1             2           0      null
+    3           0:10        0:14          b             2             2           1      0.5
+    4           1:00        1:01                  a     1             2           1      0.5
 
 A classic group with members becomes a consumer group in one batch: its tombstone, its members, and its
-generation as the epoch. Nothing is assigned differently, so this step is counted and not shown.
+generation as the epoch. No assignment changes, so this step is counted and has no row.
 
 If the log lacks the beginning of a group, members show up that never joined: they were there before it.
 
-All windows and groupings begin with the group, so that Spark sends its records around once.
+All windows and groupings begin with the group, so that Spark shuffles its records once.
 """
 
 from __future__ import annotations
@@ -228,7 +255,7 @@ def _in_sequence(steps: DataFrame) -> DataFrame:
         F.coalesce("moved", F.lit(0)).alias("moved"),
         F.coalesce("gained", F.lit(0)).alias("gained"),
         unseen.alias("unseen"),
-        (unseen + F.sum("net").over(so_far)).alias("members"),
+        (unseen + F.sum("net").over(so_far)).alias("member_count"),
         F.sum(gained).over(so_far).alias("partitions"),
         F.last("own", ignorenulls=True).over(earlier).alias("previous"),
     )
@@ -264,7 +291,7 @@ def _as_rebalances(found: DataFrame) -> DataFrame:
     known = ~begins & ~shares
     stayed = F.col("partitions") - F.col("gained")
     # Nobody is waited for when all have gone, nor when one is back where it was.
-    at_once = F.when(returns | (F.col("members") == 0), F.col("started_at"))
+    at_once = F.when(returns | (F.col("member_count") == 0), F.col("started_at"))
     return found.select(
         "group_id",
         "group_type",
@@ -274,7 +301,7 @@ def _as_rebalances(found: DataFrame) -> DataFrame:
         "log_offset",
         "started_at",
         F.coalesce(F.col("completed"), at_once).alias("completed_at"),
-        "members",
+        "member_count",
         _without_time(joined).alias("joined"),
         _without_time(left).alias("left"),
         "partitions",

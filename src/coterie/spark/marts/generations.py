@@ -138,7 +138,7 @@ def _diff(pairs: DataFrame) -> DataFrame:
         F.col("offset").alias("log_offset"),
         started_at.alias("started_at"),
         F.col("timestamp").alias("completed_at"),
-        F.size("members").alias("members"),
+        F.size("members").alias("member_count"),
         F.when(known, people(F.col("members"), F.col("old_ids"))).alias("joined"),
         F.when(known, people(F.col("earlier"), F.col("ids"))).alias("left"),
         "leader_id",

@@ -26,7 +26,7 @@ def group_summary(inputs: Inputs) -> DataFrame:
             F.max("lag").alias("max_lag"),
             F.max("lag_seconds").alias("max_lag_seconds"),
             F.max("data_loss").alias("data_loss"),
-            F.max("commit_time").alias("last_commit"),
+            F.max("commit_timestamp").alias("last_commit"),
         )
     )
     groups = inputs["groups_now"].join(behind, "group_id", "left")

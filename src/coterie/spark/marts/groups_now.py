@@ -31,7 +31,7 @@ def groups_now(inputs: Inputs) -> DataFrame:
         F.coalesce("assignor", "protocol").alias("live_protocol"),
         F.col("generation").alias("live_generation"),
         F.col("leader_id").alias("live_leader_id"),
-        F.col("member_count").alias("live_members"),
+        F.col("member_count").alias("live_member_count"),
         "coordinator_id",
         "coordinator",
     )
@@ -70,7 +70,15 @@ def _later(both: DataFrame) -> DataFrame:
         .when(F.col("is_live"), True)
         .otherwise((F.col("has_new") | F.col("partial")) & ~F.col("gone"))
     )
-    names = ("type", "state", "protocol_type", "protocol", "generation", "leader_id", "members")
+    names = (
+        "type",
+        "state",
+        "protocol_type",
+        "protocol",
+        "generation",
+        "leader_id",
+        "member_count",
+    )
     found = both.where(there).select(
         "group_id",
         *(
@@ -83,7 +91,7 @@ def _later(both: DataFrame) -> DataFrame:
         "coordinator_id",
         "coordinator",
     )
-    return found.withColumn("empty_since", F.when(F.col("members") == 0, F.col("empty_since")))
+    return found.withColumn("empty_since", F.when(F.col("member_count") == 0, F.col("empty_since")))
 
 
 def _groups_by_log(events: DataFrame) -> DataFrame:
@@ -119,7 +127,7 @@ def _groups_by_log(events: DataFrame) -> DataFrame:
             "protocol",
             "generation",
             "leader_id",
-            count.alias("members"),
+            count.alias("member_count"),
             F.when(count == 0, emptied).alias("empty_since"),
         )
     )
@@ -128,11 +136,11 @@ def _groups_by_log(events: DataFrame) -> DataFrame:
 def _with_simple_groups(log: DataFrame, committed: DataFrame) -> DataFrame:
     """Groups of which only offsets tell: they assign partitions by hand, and are always Empty."""
     simple = committed.groupBy("group_id").agg(
-        F.lit(True).alias("has_offsets"), F.max("commit_time").alias("offset_at")
+        F.lit(True).alias("has_offsets"), F.max("commit_timestamp").alias("offset_at")
     )
     joined = log.join(simple, "group_id", "full_outer")
     untold = F.coalesce("gone", F.lit(True))
-    simply = {"type": "classic", "state": "Empty", "protocol_type": "", "members": 0}
+    simply = {"type": "classic", "state": "Empty", "protocol_type": "", "member_count": 0}
     others = ("protocol", "generation", "leader_id", "empty_since")
     return joined.select(
         "group_id",

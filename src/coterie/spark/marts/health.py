@@ -74,7 +74,7 @@ def _judged(inputs: Inputs, history: DataFrame, settings: Burrow) -> DataFrame:
     """Burrow's figures of each partition whose group exists and whose offset was not removed."""
     partitions = partition_status(inputs["commits"], history, inputs.now, settings)
     live = inputs["lag"].select("group_id", *_PLACE)
-    members = inputs["groups_now"].select("group_id", "members")
+    members = inputs["groups_now"].select("group_id", "member_count")
     judged = partitions.join(live, ["group_id", *_PLACE], "left_semi")
     judged = judged.join(members, "group_id", "left")
     return with_known_until(judged, inputs["gaps"], inputs["commits"])
@@ -209,7 +209,7 @@ def _stuck(stuck_after: timedelta) -> Column:
         ),
         "the group has members, but nobody gets on: look at the logs of the one that has the partition",
     )
-    return F.when((F.col("current_lag") > 0) & still & (F.col("members") > 0), finding)
+    return F.when((F.col("current_lag") > 0) & still & (F.col("member_count") > 0), finding)
 
 
 def _time(moment_: Column) -> Column:
@@ -240,7 +240,7 @@ def _of_lag(lag: DataFrame, there: DataFrame) -> list[DataFrame]:
     )
     # A simple group has no members at any time.
     with_protocol = F.coalesce("protocol_type", F.lit("")) != ""
-    idle = there.where((F.col("members") == 0) & (F.col("state") == "Empty") & with_protocol)
+    idle = there.where((F.col("member_count") == 0) & (F.col("state") == "Empty") & with_protocol)
     totals = lag.groupBy("group_id").agg(F.sum("lag").alias("lag")).where("lag > 0")
     return [
         _found(_with_neighbours(lag), _hot(), _at_risk(), F.when(F.col("data_loss"), loss)),

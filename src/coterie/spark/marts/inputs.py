@@ -29,6 +29,7 @@ __all__ = [
     "at_moment",
     "conform",
     "end_offset_history",
+    "lag_between",
     "latest_snapshot",
     "schema_of",
     "seconds",
@@ -220,6 +221,11 @@ def end_offset_history(inputs: Inputs) -> DataFrame:
 def seconds(later: Column, earlier: Column) -> Column:
     """Seconds between two times, with fractions; never negative, and null if one is not known."""
     return at_least_zero(F.unix_micros(later) - F.unix_micros(earlier)) / F.lit(1e6)
+
+
+def lag_between(committed_offset: Column, log_end: Column) -> Column:
+    """The lag of a partition, by the rule of coterie.client.lag.lag_between: never negative."""
+    return at_least_zero(log_end - committed_offset)
 
 
 def at_least_zero(number: Column) -> Column:

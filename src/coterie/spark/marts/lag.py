@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 from coterie.spark.marts.committed import committed_now
 from coterie.spark.marts.inputs import (
     Inputs,
-    at_least_zero,
     at_moment,
     conform,
     end_offset_history,
+    lag_between,
     seconds,
 )
 
@@ -38,7 +38,7 @@ def lag(inputs: Inputs) -> DataFrame:
     )
     points = committed_now(inputs).join(newest, _PLACE, "left")
     points = at_moment(points, inputs.now).withColumn(
-        "lag", at_least_zero(F.col("log_end") - F.col("committed_offset"))
+        "lag", lag_between(F.col("committed_offset"), F.col("log_end"))
     )
     behind = points.where("lag > 0").select(*_LIFE, "committed_offset").distinct()
     timed = points.join(written_at(behind, history), [*_LIFE, "committed_offset"], "left")

@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 
 from coterie.spark.marts.inputs import (
     Inputs,
-    at_least_zero,
     conform,
     end_offset_history,
+    lag_between,
     seconds,
     settled_commits,
 )
@@ -52,7 +52,7 @@ def lag_history(
     reached = _reached(commits, length)
     ends = _ends(history, length)
     points = _filled(reached, ends).withColumn(
-        "lag", at_least_zero(F.col("log_end") - F.col("committed_offset"))
+        "lag", lag_between(F.col("committed_offset"), F.col("log_end"))
     )
     behind = points.where("lag > 0").select(*_OFFSET).distinct()
     timed = points.join(written_at(behind, history), _OFFSET, "left")

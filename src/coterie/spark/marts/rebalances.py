@@ -89,7 +89,7 @@ def _with_storms(found: DataFrame) -> DataFrame:
     up_to_here = F.sum(count).over(in_log.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     long_ago = F.sum(count).over(in_time.rangeBetween(Window.unboundedPreceding, -ten_minutes - 1))
     # Members before or after. A group that is being stopped is small only at the end.
-    crowd = F.coalesce("members", F.lit(0)) + F.greatest(F.size("left"), F.lit(0))
+    crowd = F.coalesce("member_count", F.lit(0)) + F.greatest(F.size("left"), F.lit(0))
     recent = F.coalesce(up_to_here, F.lit(0)) - F.coalesce(long_ago, F.lit(0))
     found = found.withColumn("in_ten_minutes", recent)
     found = found.withColumn("crowd", F.max(crowd).over(in_time.rangeBetween(-ten_minutes, 0)))

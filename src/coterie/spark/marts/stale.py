@@ -47,7 +47,7 @@ def stale_groups(
 
     A group in a part of the log that could not be read to its end (`gaps`) is idle up to where it was read.
     """
-    idle = inputs["groups_now"].where(F.coalesce("members", F.lit(0)) == 0)
+    idle = inputs["groups_now"].where(F.coalesce("member_count", F.lit(0)) == 0)
     idle = idle.where(F.col("state").isin("Empty", "Dead"))
     kept = idle.join(_kept(inputs["lag"]), "group_id", "left")
     found = at_moment(with_last_commit(kept, inputs["commits"]), inputs.now)
@@ -74,10 +74,12 @@ def _kept(lag: DataFrame) -> DataFrame:
     """The offsets of each group: how many, of which topics, and when it last committed."""
     return lag.groupBy("group_id").agg(
         F.count("*").alias("offsets"),
-        F.max("commit_time").alias("last_commit"),
-        F.max("expire_time").alias("asked_expiry"),
-        F.count_if(F.col("expire_time").isNull()).alias("unasked"),
-        F.max(F.when(F.col("expire_time").isNull(), F.col("commit_time"))).alias("last_unasked"),
+        F.max("commit_timestamp").alias("last_commit"),
+        F.max("expire_timestamp").alias("asked_expiry"),
+        F.count_if(F.col("expire_timestamp").isNull()).alias("unasked"),
+        F.max(F.when(F.col("expire_timestamp").isNull(), F.col("commit_timestamp"))).alias(
+            "last_unasked"
+        ),
         F.array_sort(F.collect_set("topic")).alias("topics"),
         F.sum("lag").alias("total_lag"),
     )

@@ -32,7 +32,7 @@ def topic_subscribers(inputs: Inputs) -> DataFrame:
         .groupBy(*_KEYS)
         .agg(
             F.count("*").alias("committed_partitions"),
-            F.max("commit_time").alias("last_commit"),
+            F.max("commit_timestamp").alias("last_commit"),
             F.sum("lag").alias("lag"),
         )
     )

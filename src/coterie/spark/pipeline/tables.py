@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 #: Grows when a mart's columns change; `build` replaces what is older.
-MART_VERSION: Final = 2
+MART_VERSION: Final = 3
 #: Files that tasks write for the driver, next to the tables.
 BESIDE: Final = ".beside"
 

@@ -2,7 +2,7 @@ WITH per_group AS (
   SELECT group_id, time AS at, sum(lag) AS lag, max(max_lag_seconds) AS lag_seconds,
          bool_or(at_least) AS at_least
   FROM lag_history
-  WHERE group_id IN (SELECT group_id FROM group_summary WHERE members > 0)
+  WHERE group_id IN (SELECT group_id FROM group_summary WHERE member_count > 0)
   GROUP BY group_id, time),
 worst AS (
   SELECT group_id, max(lag_seconds) AS peak, max(lag) AS most

@@ -15,7 +15,7 @@ newest_first AS (
   SELECT *, row_number() OVER (PARTITION BY group_id ORDER BY completed_at DESC, generation DESC)
             AS place
   FROM recent JOIN busiest USING (group_id))
-SELECT group_id, completed_at, generation, cause, members, size(joined) AS joined,
+SELECT group_id, completed_at, generation, cause, member_count AS members, size(joined) AS joined,
        size(left) AS left, partitions_moved, duration_seconds, storm, rebalances, marks
 FROM newest_first
 WHERE place <= 200
