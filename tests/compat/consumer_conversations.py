@@ -116,6 +116,7 @@ def _life() -> Iterator[Question]:
 def _static() -> Iterator[Question]:
     seat = {"instance_id": "seat"}
     yield "static join", beat("static", "one", 0, **seat), 1
+    yield "static join again, its answer was lost", beat("static", "one", 0, **seat), 1
     yield "static join of another", beat("static", "two", 0, **seat), 1
     yield "static heartbeat of another", beat("static", "two", 2, **seat), 1
     yield "static heartbeat with no such seat", beat("static", "one", 2, instance_id="else"), 1
@@ -123,6 +124,7 @@ def _static() -> Iterator[Question]:
     yield "static describe", ConsumerGroupDescribeRequest(group_ids=("static",)), 1
     yield "static heartbeat after leaving", beat("static", "one", 2, **seat), 1
     yield "static return", beat("static", "three", 0, **seat), 1
+    yield "static return again, its answer was lost", beat("static", "three", 0, **seat), 1
     yield "static leave of another", beat("static", "one", -1, **seat), 1
     yield "static leave", beat("static", "three", -1, **seat), 1
 
