@@ -6,8 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from coterie.client.coordinators import Coordinators
-from coterie.client.lister import Lister
-from coterie.client.listing_cache import ListingCache
+from coterie.client.lister import Lister, ListingCache
 from coterie.client.network import Deadline, Network, Node
 from coterie.client.results import Done, GroupDescription, GroupListing, Result
 from coterie.client.routing import Failure, Routed

@@ -11,11 +11,10 @@ a client's first list began, and a broker whose metadata is old.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
 
 from coterie.client.coordinators import Coordinators, LeaderAndEpoch
-from coterie.client.listing_cache import ListingCache
 from coterie.client.network import PATIENCE_SECONDS, Deadline, Network, Node, end_task
 from coterie.client.probing import OFFSETS_TOPIC, hosted
 from coterie.client.results import BrokerFailure, GroupListing, Result
@@ -28,9 +27,11 @@ from coterie.errors import (
     kafka_error,
 )
 from coterie.protocol.api import ApiKey
+from coterie.protocol.group_state import GroupState, GroupType
 from coterie.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
+from coterie.protocol.repeated_list import recent
 
-__all__ = ["Lister"]
+__all__ = ["Lister", "ListingCache"]
 
 _STATES_FROM: Final = 4  # KIP-518
 _TYPES_FROM: Final = 5  # KIP-848
@@ -259,3 +260,66 @@ class Lister:
         else:
             return holes
         return holes | {OFFSETS_TOPIC: kafka_error(code, f"topic {OFFSETS_TOPIC}", text)}
+
+
+class _Known(NamedTuple):
+    """An answer, and the listings built from it."""
+
+    answer: ListGroupsResponse
+    listings: dict[str, GroupListing]
+
+
+class ListingCache:
+    """The listings made from the last response of each broker, by request.
+
+    A client that watches a cluster lists it again and again, and most responses equal the one before. Such a
+    response is the same object (see coterie.protocol.repeated_list), and so its listings are reused.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[ListGroupsRequest, dict[Node, _Known]] = {}
+
+    def of(
+        self, request: ListGroupsRequest, answers: Mapping[Node, ListGroupsResponse]
+    ) -> dict[str, GroupListing]:
+        """The groups of all answers, of which there may be thousands."""
+        nodes = recent(self._known, request, dict)
+        for gone in nodes.keys() - answers.keys():
+            del nodes[gone]
+        items: dict[str, GroupListing] = {}
+        for node, answer in answers.items():
+            known = nodes.get(node)
+            if known is None or known.answer is not answer:
+                nodes[node] = known = _Known(answer, _listings(answer, node.node_id))
+            items.update(known.listings)
+        return items
+
+
+def _listings(answer: ListGroupsResponse, coordinator: int) -> dict[str, GroupListing]:
+    states, kinds = _States(), _Kinds()
+    return {
+        group.group_id: GroupListing(
+            group.group_id,
+            group.protocol_type,
+            states[group.group_state],
+            kinds[group.group_type],
+            coordinator,
+        )
+        for group in answer.groups
+    }
+
+
+class _States(dict[str, GroupState | None]):
+    """States by their names, each looked for once; a broker that is too old returns none."""
+
+    def __missing__(self, text: str) -> GroupState | None:
+        self[text] = state = GroupState.parse(text) if text else None
+        return state
+
+
+class _Kinds(dict[str, GroupType | None]):
+    """The same for types."""
+
+    def __missing__(self, text: str) -> GroupType | None:
+        self[text] = kind = GroupType.parse(text) if text else None
+        return kind
