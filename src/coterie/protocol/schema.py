@@ -9,7 +9,7 @@
         groups: tuple[ListedGroup, ...] = field("0+", "The groups.", default=())
 
 The classes are msgspec Structs: immutable, compared by value, built at C speed. Nothing here reads or
-writes bytes: coterie.protocol.codec compiles these declarations into code. Type hints are looked at
+writes bytes: coterie.protocol makes programs and functions of these declarations. Type hints are read
 when a codec is first asked for, so that declaring a few hundred messages stays cheap.
 """
 
@@ -114,7 +114,7 @@ BOOLEAN: Final = Number("bool", "?", 1, 0, 1)
 
 
 class _Declaration(NamedTuple):
-    """What `field(...)` was told; completed with the type hint into a Field when it is first needed."""
+    """The arguments of `field(...)`; completed with the type hint into a Field when it is first needed."""
 
     versions: str
     doc: str
@@ -297,7 +297,7 @@ def _wire_type(hint: Any) -> WireType:
 
 
 def smallest(kind: WireType, version: int, *, flexible: bool) -> int:
-    """The fewest bytes that a value can take; a count is checked against it before anything is made."""
+    """The fewest bytes that a value can take; a count is checked against it before anything is allocated."""
     match kind:
         case Number(size=size):
             return size

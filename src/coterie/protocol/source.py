@@ -1,7 +1,6 @@
-"""A page of Python source that a codec is written on, and that remembers which line is which field.
+"""Python source of a codec function, which stores for each line the field that it belongs to.
 
-When compiled code fails, the line it failed on names the field: the straight-line code itself carries
-no bookkeeping at all.
+When the function fails, the line it failed on names the field: the function itself keeps no books.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class Failure(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A function made from a page, with the page's memory of its fields."""
+    """A function made from source, and the field of each of its lines."""
 
     call: Callable[..., Any]
     fields: tuple[str, ...]
@@ -69,7 +68,7 @@ class Source:
         self._field = outer
 
     def fresh(self, prefix: str) -> str:
-        """A variable name not used before on this page."""
+        """A variable name not used before in this source."""
         self._count += 1
         return f"{prefix}{self._count}"
 
@@ -85,7 +84,7 @@ class Source:
         return name
 
     def compile(self, title: str) -> Compiled:
-        """The function `codec` that was written on this page."""
+        """The function `codec` that was written."""
         scope = dict(self.names)
         # The text is made from declarations in this package, never from input.
         exec(compile("\n".join(self._lines), f"<{title}>", "exec"), scope)  # noqa: S102

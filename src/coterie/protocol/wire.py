@@ -1,8 +1,6 @@
-"""The odd cases of reading and writing that compiled codecs call out for.
+"""Reading and writing the wire: varints, texts and tag sections, for the codec in Python.
 
-A codec reads the common case in line (a length of one byte, no tags) and comes here for the rest:
-lengths of several bytes, text that is not ASCII, unknown tags. Every function checks what it reads
-against the bytes that are there before it takes anything on their word.
+Every function checks a length against the bytes that are there before it uses it.
 """
 
 from __future__ import annotations
@@ -29,11 +27,11 @@ MAX_TAGS: Final = 128
 
 
 class Malformed(ValueError):
-    """Raised where bytes make no sense; the codec adds message, field and offset."""
+    """Raised for malformed bytes; the codec adds message, field and offset."""
 
 
 def uvarint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned 32-bit varint and the offset behind it; overlong forms are refused."""
+    """An unsigned 32-bit varint and the offset after it; overlong forms are refused."""
     value = 0
     for shift in range(0, 35, 7):
         byte = data[at]
@@ -57,7 +55,7 @@ def text(data: bytes, start: int, end: int) -> str:
 
 
 def compact_text(data: bytes, at: int) -> tuple[str, int]:
-    """A compact string of any length but null, and the offset behind it."""
+    """A compact string of any length but null, and the offset after it."""
     length, at = uvarint(data, at)
     end = at + length - 1
     if length - 1 > MAX_STRING:
@@ -83,7 +81,7 @@ def tag_header(data: bytes, at: int, last: int) -> tuple[int, int, int]:
 
 
 def skip_tags(data: bytes, at: int) -> int:
-    """Step over a tag section of which nothing is known; nothing of it is kept."""
+    """Skip a tag section without known fields; nothing of it is kept."""
     count, at = uvarint(data, at)
     if count > MAX_TAGS:
         raise Malformed(f"{count} tagged fields are over the limit of {MAX_TAGS}")
