@@ -25,7 +25,6 @@ from coterie.server.quotas.throttling import Meter, Throttling
 from coterie.server.requests import observer
 from coterie.server.requests.calls import Call, Slot, Slots
 from coterie.server.services import Services
-from coterie.server.settings.config import ServerConfig
 
 __all__ = ["Connection", "Server"]
 
@@ -41,9 +40,6 @@ class Server(Protocol):
 
     #: Reads nothing from any connection.
     paused: bool
-
-    @property
-    def config(self) -> ServerConfig: ...
 
     @property
     def served(self) -> Mapping[ApiKey, Row]: ...
@@ -87,12 +83,13 @@ class Connection(asyncio.Protocol):
         #: Whether the client logged in with a delegation token.
         self.by_token = False
         self._clock = server.services.clock
+        self._settings = server.services.broker_settings
         self.last_heard = self._clock.monotonic()
         #: When the frame that is incomplete now was begun; None if there is none.
         self.frame_begun: float | None = None
         self._transport: asyncio.Transport | None = None
         self._closing: asyncio.Transport | None = None
-        self._frames = FrameBuffer(server.config.max_request_bytes)
+        self._frames = FrameBuffer(self._settings.config.max_request_bytes)
         #: Only where clients must authenticate; the others pay nothing for it.
         self._gate: SaslGate | None = None
         #: How many things must end before the connection reads on.
@@ -116,7 +113,7 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername") or ("", 0)
         self.address = java_address(str(peer[0]))
         self.client_host = f"/{self.address}"  # as Java prints an InetAddress
-        limit = self.server.config.max_write_buffer_bytes
+        limit = self._settings.config.max_write_buffer_bytes
         self._transport.set_write_buffer_limits(high=min(_WRITE_BUFFER, limit))
         # As in Kafka: the kernel detects a peer that is gone without closing the connection.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -228,7 +225,7 @@ class Connection(asyncio.Protocol):
     def authenticated(self, principal: str, *, by_token: bool) -> None:
         self.principal = principal
         self.by_token = by_token
-        self._frames.max_frame = self.server.config.max_request_bytes
+        self._frames.max_frame = self._settings.config.max_request_bytes
 
     def hold(self) -> None:
         """Read nothing more until `release`, such as while a password is checked."""
@@ -279,7 +276,10 @@ class Connection(asyncio.Protocol):
         if ready:
             self._write(transport, ready)
             # asyncio says when it has to keep some of it; while it need not, there is nothing to measure.
-            if not self._writable and self.unsent_bytes > self.server.config.max_write_buffer_bytes:
+            if (
+                not self._writable
+                and self.unsent_bytes > self._settings.config.max_write_buffer_bytes
+            ):
                 self.server.closing(self, "the client does not read its answers")
                 self.abort()
                 return
@@ -314,7 +314,7 @@ class Connection(asyncio.Protocol):
         return (
             self._writable
             and not self._held
-            and len(self._slots) < self.server.config.max_in_flight
+            and len(self._slots) < self._settings.config.max_in_flight
         )
 
     def _regulate(self) -> None:
@@ -340,7 +340,7 @@ class Connection(asyncio.Protocol):
 
     def overdue(self, now: float) -> str | None:
         """Why this connection has to end, if it has."""
-        config = self.server.config
+        config = self._settings.config
         if self._closing is not None and now - self.last_heard > _LAST_WORDS_SECONDS:
             self._closing.abort()
         if (

@@ -175,7 +175,9 @@ class Call:
         """The frame of a response, as the caller may see it."""
         if self.guard is not None:
             response = self.guard.finish(response)
-        return self.encode_finished(self.charge(response))
+        if self.meter is not None:
+            response = self.charge(response)
+        return self.encode_finished(response)
 
     def charge(self, response: R) -> R:
         """A response with its throttle time; the call has been counted for its client's quotas then."""
