@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from coterie.console.directories import state_directory
+from coterie.console.options import LocalPath
 from coterie.console.terminal import Ink, flush, write
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _CAUSES: Final = (
 @click.command("demo")
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=LocalPath(file_okay=False, path_type=Path),
     help="Directory for the pipeline's tables and reports (default: in the user's state directory).",
 )
 @click.option("--spark/--no-spark", default=True, help="Show the pipeline, or leave it out.")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from coterie.console.durations import duration
-from coterie.console.options import connected, listed
+from coterie.console.options import LocalPath, connected, listed
 from coterie.console.output import Format, listing_of
 from coterie.console.target import Target
 from coterie.errors import CoterieError, InvalidArgument
@@ -28,8 +28,8 @@ __all__ = ["command"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
-_FILE: Final = click.Path(path_type=Path, dir_okay=False)
+_DIRECTORY: Final = LocalPath(path_type=Path, file_okay=False)
+_FILE: Final = LocalPath(path_type=Path, dir_okay=False)
 
 _out = click.option(
     "--out", required=True, type=_DIRECTORY, metavar="DIR", help="Directory of the tables."

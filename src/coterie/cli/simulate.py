@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from coterie.console.options import LocalPath
 from coterie.console.progress import Progress
 from coterie.datasets.times import LAST_MS
 from coterie.simulation.chronicle import iso
@@ -42,7 +43,7 @@ def _hours(_: click.Context, __: click.Parameter, hours: float) -> float:
 @click.option(
     "--out",
     required=True,
-    type=click.Path(path_type=Path),
+    type=LocalPath(path_type=Path),
     help="Directory to write, new or empty.",
 )
 @click.option(

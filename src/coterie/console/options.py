@@ -1,17 +1,19 @@
-"""Options of many commands: the target cluster and the format of the output."""
+"""Options of many commands: the target cluster, paths to write to and the format of the output."""
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import unquote
 
 import click
 
 from coterie.console.durations import duration
 from coterie.console.output import FORMATS, Format, Listing
 
-__all__ = ["complete_contexts", "connected", "listed"]
+__all__ = ["LocalPath", "complete_contexts", "connected", "listed"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,6 +22,27 @@ if TYPE_CHECKING:
 else:
     # Generic only in later versions of click.
     _StrType = click.ParamType
+
+
+#: A path with a scheme of two letters or more; one letter is a drive.
+_URI: Final = re.compile(r"([a-z][a-z0-9+.-]+):(?=/)(?://([^/]*))?(.*)", re.IGNORECASE | re.DOTALL)
+
+
+class LocalPath(click.Path):
+    """A path on this machine, also as file:///PATH; other URIs would become local directories."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and (uri := _URI.fullmatch(value)):
+            scheme, host, path = uri.groups()
+            if scheme.lower() != "file" or host not in {None, "", "localhost"} or not path:
+                self.fail(
+                    f"{value} is not a local path. Pass a path on this machine, such as a mounted"
+                    " directory, or file:///PATH; object stores are not supported.",
+                    param,
+                    ctx,
+                )
+            value = unquote(path)
+        return super().convert(value, param, ctx)
 
 
 # -- the target cluster -----------------------------------------------------------------------------------

@@ -83,6 +83,58 @@ def test_wrong_durations(arguments: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "is too long; the longest" in said(*arguments.split(), "36501d", "--out", "x")
 
 
+WRITING = [
+    *(
+        f"pipeline {step} --out"
+        for step in ("snapshot", "ingest", "build", "report", "run", "compact")
+    ),
+    "pipeline sql q --out",
+    "pipeline report --out x --to",
+    "pipeline plan --to p --out",
+    "pipeline plan --out x --to",
+    "simulate --groups 1 --hours 1 --out",
+    "demo --no-spark --out",
+]
+
+
+@pytest.mark.parametrize("arguments", WRITING)
+@pytest.mark.parametrize(
+    "uri", ["s3a://bucket/x", "S3://bucket", "hdfs:/x", "dbfs:/x", "file://host/x", "file://"]
+)
+def test_a_uri_that_is_not_a_local_file_is_refused(
+    arguments: str,
+    uri: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It used to be created as a local directory of that name, with success."""
+    played(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    assert run([*arguments.split(), uri]) == 2
+    text = " ".join(capsys.readouterr().err.split())
+    assert f"{uri} is not a local path" in text
+    assert "Pass a path on this machine" in text
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("file:///data/my%20groups", "/data/my groups"),
+        ("file:/data", "/data"),
+        ("file://localhost/data", "/data"),
+        ("a:b/c%20d", "a:b/c%20d"),
+        ("./s3:/x", "s3:/x"),
+    ],
+)
+def test_a_file_uri_is_a_path(text: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = played(monkeypatch)
+    done = CliRunner().invoke(command, ["plan", "--out", text, "--to", text])
+    assert done.exit_code == 0, done.output
+    assert steps.asked[0] == Path(path)
+
+
 def test_memory_of_a_driver_that_runs_already(monkeypatch: pytest.MonkeyPatch) -> None:
     played(monkeypatch)
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
