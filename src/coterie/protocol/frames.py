@@ -44,8 +44,8 @@ _SIZE: Final = struct.Struct(">i")
 #: A response's size and correlation id; then, in header 1, the number of its tagged fields: none.
 _RESPONSE_START: Final = struct.Struct(">ii")
 _RESPONSE_START_TAGGED: Final = struct.Struct(">iiB")
-#: API key, version, correlation id, and the length of the client id.
-_REQUEST_START: Final = struct.Struct(">hhih")
+#: API key and version.
+_REQUEST_START: Final = struct.Struct(">hh")
 
 #: Asked for every request; a bound, since versions come from outside.
 _request_header_version = lru_cache(maxsize=1024)(ApiKey.request_header_version)
@@ -248,11 +248,7 @@ def decode_request_header(data: bytes) -> tuple[ApiKey, RequestHeader, int]:
     The version in the header may be one that is not served: the caller decides what to answer (for
     ApiVersions there is an answer, KIP-511), so that only an unknown API is an error here.
     """
-    if len(data) >= _REQUEST_START.size:
-        key, version, correlation_id, length = _REQUEST_START.unpack_from(data)
-    else:
-        key = int.from_bytes(data[:2], "big", signed=True)
-        version, correlation_id, length = int.from_bytes(data[2:4], "big", signed=True), 0, -1
+    key, version = _REQUEST_START.unpack_from(data.ljust(_REQUEST_START.size, b"\0"))
     api = _APIS.get(key)
     if api is None:
         raise ProtocolError(
@@ -261,16 +257,7 @@ def decode_request_header(data: bytes) -> tuple[ApiKey, RequestHeader, int]:
             field="request_api_key",
             offset=0,
         )
-    header_version = _request_header_version(api, version)
-    # The header that nearly all clients send has an ASCII client id and no tagged fields; read here it
-    # takes a third of the time of the codec, which knows all cases.
-    at = _REQUEST_START.size + length
-    if length >= 0 and at < len(data) and (header_version == 1 or not data[at]):
-        client_id = data[_REQUEST_START.size : at]
-        if client_id.isascii():
-            header = RequestHeader(key, version, correlation_id, client_id.decode("ascii"))
-            return api, header, at if header_version == 1 else at + 1
-    header, at = decode_prefix(RequestHeader, data, header_version)
+    header, at = decode_prefix(RequestHeader, data, _request_header_version(api, version))
     return api, header, at
 
 
@@ -304,20 +291,9 @@ def frame_response(api: ApiKey, body: bytes, version: int, *, correlation_id: in
 
 def decode_response(api: ApiKey, version: int, data: bytes | memoryview) -> tuple[int, Response]:
     """The correlation id and the response in a frame."""
-    correlation_id, at = _response_start(api, version, data)
+    header, at = decode_prefix(ResponseHeader, data, _response_header_version(api, version))
     response, _ = decode_prefix(api.response, data, version, offset=at)
-    return correlation_id, response
-
-
-def _response_start(api: ApiKey, version: int, data: bytes | memoryview) -> tuple[int, int]:
-    """The correlation id of a response, and where the response itself begins."""
-    tagged = _response_header_version(api, version)
-    at = _SIZE.size + tagged
-    if len(data) >= at and not (tagged and data[_SIZE.size]):
-        # Of a header without tagged fields there is only this; the codec would look at the whole frame.
-        return _SIZE.unpack_from(data)[0], at
-    header, at = decode_prefix(ResponseHeader, data, tagged)
-    return header.correlation_id, at
+    return header.correlation_id, response
 
 
 class _Pending(NamedTuple):
@@ -378,5 +354,5 @@ class InFlight:
         # Who watches a cluster gets nearly the same thousands of groups again and again.
         asked = (expected.request, version)
         listed = recent(self._lists, asked, lambda: RepeatedList(api.response, version))
-        _, at = _response_start(api, version, data)
+        _, at = decode_prefix(ResponseHeader, data, _response_header_version(api, version))
         return listed.decode(bytes(data[at:]))
