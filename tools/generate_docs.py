@@ -13,8 +13,7 @@ from pathlib import Path
 
 from coterie.cli import schemas
 from coterie.coordinator.config import GroupConfig
-from coterie.coordinator.consumer.states import GROUP_STATES, MEMBER_STATES
-from coterie.coordinator.states import ACTIONS, diagram
+from coterie.coordinator.states import ACTIONS, GROUP_STATES, MEMBER_STATES, diagram
 from coterie.security.secrets import Secret
 from coterie.server.dispatch import served_apis
 from coterie.server.security.guard import Access
@@ -180,7 +179,7 @@ def states() -> str:
         "",
         "# States of a consumer group (KIP-848)",
         "",
-        "They follow from epochs and assignments (`coterie.coordinator.consumer.states`).",
+        "They follow from epochs and assignments (`coterie.coordinator.states`).",
         "",
         "| state of the group | when, and what it means |",
         "|---|---|",

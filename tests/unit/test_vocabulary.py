@@ -8,9 +8,8 @@ from coterie.cli.schemas import LISTINGS
 from coterie.console.output import declared
 from coterie.vocabulary import columns
 from coterie.vocabulary.columns import Column
-from coterie.vocabulary.datasets import DATASETS
+from coterie.vocabulary.datasets import DATASETS, GAPS, LAST_BUILD, SNAPSHOTS
 from coterie.vocabulary.marts import MARTS
-from coterie.vocabulary.tables import GAPS, LAST_BUILD, SNAPSHOTS
 
 TABLES = [*DATASETS.values(), *MARTS.values(), GAPS, LAST_BUILD, SNAPSHOTS]
 SHARED = {each.name: each for each in vars(columns).values() if isinstance(each, Column)}

@@ -19,10 +19,9 @@ from coterie.cli.selection import Missing
 from coterie.console.directories import state_directory
 from coterie.console.options import listed
 from coterie.console.output import Format, Listing
-from coterie.console.process import ExitCode
 from coterie.console.progress import Progress
 from coterie.console.target import Target
-from coterie.console.terminal import flush, is_terminal, note, write
+from coterie.console.terminal import ExitCode, flush, is_terminal, note, write
 from coterie.safe_text import shown
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import click
 
 from coterie.client.admin import AdminClient
 from coterie.client.settings import ClientSettings, read_properties
-from coterie.console.process import ExitCode, buffer_stdout
+from coterie.console.terminal import ExitCode, buffer_stdout
 from coterie.errors import CoterieError
 from coterie.security.acls import (
     CLUSTER_NAME,

@@ -13,8 +13,7 @@ import click
 
 import coterie
 from coterie.console.options import connected
-from coterie.console.process import ExitCode, buffer_stdout
-from coterie.console.terminal import NoReader, flush, note
+from coterie.console.terminal import ExitCode, NoReader, buffer_stdout, flush, note
 from coterie.errors import CoterieError
 from coterie.safe_text import shown
 

@@ -17,9 +17,8 @@ import click
 
 from coterie.console.durations import duration, in_units
 from coterie.console.output import Need
-from coterie.console.process import ExitCode
 from coterie.console.progress import Progress
-from coterie.console.terminal import note
+from coterie.console.terminal import ExitCode, note
 from coterie.safe_text import shown
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from coterie.coordinator.config import GroupConfig
 from coterie.coordinator.outcome import Outcome, Record, RequestContext, Topic, TopicView
-from coterie.coordinator.partitioner import partition_for
 from coterie.coordinator.shard import CoordinatorShard
+from coterie.protocol.group_state import partition_for
 
 __all__ = [
     "CoordinatorShard",

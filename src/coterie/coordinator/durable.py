@@ -11,13 +11,12 @@ the log has all there is to know.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final, Protocol
 
 from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.foreign import FOREIGN_TYPES, ForeignGroup
 from coterie.coordinator.group import ClassicGroup
-from coterie.coordinator.index import GroupIndex
 from coterie.coordinator.transactions import OpenTransactions
 from coterie.protocol.group_records.classic import (
     GroupMetadataKey,
@@ -28,10 +27,72 @@ from coterie.protocol.group_records.classic import (
     OffsetCommitValue,
 )
 from coterie.protocol.group_records.consumer import ConsumerGroupMetadataKey
+from coterie.protocol.group_state import GroupState, GroupType
 from coterie.protocol.schema import RecordKey, RecordValue
 from coterie.protocol.versioned import Undecoded
 
-__all__ = ["DurableState", "Group", "TopicOffsets"]
+__all__ = [
+    "DurableState",
+    "Group",
+    "GroupIndex",
+    "Indexed",
+    "TopicOffsets",
+]
+
+
+class Indexed(Protocol):
+    """What the index needs to know of a group, and the one thing that it keeps there."""
+
+    group_id: str
+    #: The ids that this group is listed among, or None.
+    bucket: dict[str, None] | None
+
+    @property
+    def type(self) -> GroupType: ...
+
+    @property
+    def state(self) -> GroupState: ...
+
+
+class GroupIndex:
+    """Group ids by type and state, so that a filtered list costs what it returns.
+
+    Kafka scans every group of a shard for each ListGroups. The index is updated whenever a group is created,
+    removed or changes its state; it is derived from the groups and never written.
+    """
+
+    __slots__ = ("_buckets",)
+
+    def __init__(self) -> None:
+        # Dictionaries for their order: a list of groups comes out oldest first, and the same each time.
+        self._buckets: dict[tuple[GroupType, GroupState], dict[str, None]] = {}
+
+    def place(self, group: Indexed) -> None:
+        """Put a group where it now belongs."""
+        where = (group.type, group.state)
+        bucket = self._buckets.get(where)
+        if bucket is None:
+            bucket = self._buckets[where] = {}
+        if group.bucket is not bucket:
+            if group.bucket is not None:
+                del group.bucket[group.group_id]
+            bucket[group.group_id] = None
+            group.bucket = bucket
+
+    def remove(self, group: Indexed) -> None:
+        """Take a group out."""
+        if group.bucket is not None:
+            del group.bucket[group.group_id]
+            group.bucket = None
+
+    def find(
+        self, states: Collection[GroupState], types: Collection[GroupType]
+    ) -> Iterator[tuple[GroupType, GroupState, dict[str, None]]]:
+        """The buckets of these states and types; an empty filter lets all pass."""
+        for (kind, state), bucket in self._buckets.items():
+            if bucket and (not states or state in states) and (not types or kind in types):
+                yield kind, state, bucket
+
 
 Group = ClassicGroup | ConsumerGroup | ForeignGroup
 #: Topic to partition to what was committed.

@@ -17,11 +17,10 @@ from coterie.coordinator.durable import DurableState, Group
 from coterie.coordinator.foreign import ForeignGroup
 from coterie.coordinator.group import ClassicGroup
 from coterie.coordinator.outcome import Outcome, Record, RequestContext, Topic
-from coterie.coordinator.partitioner import utf16_length
 from coterie.coordinator.phases import Phases
 from coterie.error_codes import ErrorCode
 from coterie.protocol.group_records.classic import OffsetCommitKey, OffsetCommitValue
-from coterie.protocol.group_state import GroupState
+from coterie.protocol.group_state import GroupState, utf16_length
 from coterie.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

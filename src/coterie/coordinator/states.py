@@ -1,8 +1,10 @@
-"""The states of a classic group: every transition, and what a group does in each state.
+"""The states of groups and members: transitions of classic groups, and what happens in each state.
 
-Everything that moves a group from state to state goes through `next_state`, and so through the table;
+Everything that moves a classic group from state to state goes through `next_state`, and so through the table;
 the diagram in the documentation is drawn from the same table. What it takes for an event to happen is
-decided in coterie.coordinator.phases.
+decided in coterie.coordinator.phases. The state of a consumer group follows from its epochs and members
+(coterie.coordinator.consumer.group), and a member's from what it owns and should own
+(coterie.coordinator.consumer.reconciliation).
 """
 
 from __future__ import annotations
@@ -10,9 +12,18 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from coterie.coordinator.consumer.assignment import MemberState
 from coterie.protocol.group_state import GroupState
 
-__all__ = ["ACTIONS", "TRANSITIONS", "Event", "diagram", "next_state"]
+__all__ = [
+    "ACTIONS",
+    "GROUP_STATES",
+    "MEMBER_STATES",
+    "TRANSITIONS",
+    "Event",
+    "diagram",
+    "next_state",
+]
 
 
 class Event(StrEnum):
@@ -93,3 +104,38 @@ def diagram() -> str:
         lines += [f"    {state} --> {target}: {event}" for event, target in events.items()]
     lines.append(f"    {GroupState.DEAD} --> [*]")
     return "\n".join(lines) + "\n"
+
+
+#: When a group is in a state, and what that means for those who ask.
+GROUP_STATES: Final[dict[GroupState, tuple[str, ...]]] = {
+    GroupState.EMPTY: (
+        "it has no members",
+        "anyone may commit offsets; those of no use expire, and the group goes with the last one",
+        "it can be deleted, and becomes a classic group when a classic member joins",
+    ),
+    GroupState.ASSIGNING: (
+        "its epoch is higher than its target's: members or topics have changed",
+        "the next heartbeat makes a new target, at most one each assignment interval",
+    ),
+    GroupState.RECONCILING: (
+        "the target is there, and some members are on their way to it",
+        "heartbeats tell members what to give up, and then what is theirs",
+    ),
+    GroupState.STABLE: (
+        "every member owns its target",
+        "heartbeats are answered without an assignment, and write nothing",
+    ),
+}
+
+#: The same for a member.
+MEMBER_STATES: Final[dict[MemberState, tuple[str, ...]]] = {
+    MemberState.STABLE: ("it owns its target of its epoch",),
+    MemberState.UNREVOKED_PARTITIONS: (
+        "it has been told to give up partitions, and stays in its epoch until it says that it did",
+        "it is fenced when its rebalance timeout is over",
+    ),
+    MemberState.UNRELEASED_PARTITIONS: (
+        "it has reached the epoch, and waits for partitions that others still own",
+    ),
+    MemberState.UNKNOWN: ("a newer broker wrote it: the member is asked to begin anew",),
+}

@@ -1,8 +1,14 @@
-"""The log of `__consumer_offsets` in a running cluster, read by Fetch: a source for log datasets."""
+"""The log of `__consumer_offsets` in a running cluster, read by Fetch: a source for log datasets.
+
+`KeptClient` keeps a client open from one reading to the next. Spark's workers read again and again: a task
+reads for a quarter of a second, of which connecting would take a thirtieth. The client need not be closed:
+Spark ends a worker that is idle for a minute.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -11,7 +17,6 @@ from coterie.client import AdminClient
 from coterie.client.blocking import BlockingAdminClient, BlockingFetching
 from coterie.client.results import Result, TopicPartition
 from coterie.datasets.chunks import Chunk, parse
-from coterie.datasets.kept_client import kept
 from coterie.datasets.log import LogRange, LogSlice, cut
 from coterie.datasets.segments import TOPIC
 from coterie.error_codes import ErrorCode
@@ -24,7 +29,51 @@ from coterie.errors import (
     UnknownTopicOrPartition,
 )
 
-__all__ = ["ClusterSource"]
+__all__ = [
+    "ClusterSource",
+    "KeptClient",
+    "kept",
+]
+
+
+class KeptClient:
+    """At most one client, with the settings that it was made with."""
+
+    def __init__(self) -> None:
+        self._settings: dict[str, str] = {}
+        self._client: BlockingAdminClient | None = None
+
+    @contextmanager
+    def lend(self, properties: Mapping[str, str]) -> Iterator[BlockingAdminClient]:
+        """The client that was kept, if it has these settings and is not lent; else a new one."""
+        settings = dict(properties)
+        client = self._take(settings) or AdminClient.connect(settings)
+        try:
+            yield client
+        except BaseException:
+            # Broken off, too: an answer may be under way, which the next reading would have to wait for.
+            client.close()
+            raise
+        # Where two were lent at once, the one that comes back last stays.
+        self.close()
+        self._settings, self._client = settings, client
+
+    def _take(self, settings: dict[str, str]) -> BlockingAdminClient | None:
+        if settings != self._settings:
+            self.close()
+        client, self._client = self._client, None
+        return client
+
+    def close(self) -> None:
+        """Close what is kept; there may be nothing."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+#: That of this process.
+kept = KeptClient()
+
 
 K = TypeVar("K")
 T = TypeVar("T")

@@ -13,8 +13,7 @@ from typing import Final
 
 from coterie.errors import InvalidArgument
 from coterie.vocabulary.columns import Column, Table
-from coterie.vocabulary.datasets import DATASETS, LIVE, LOG
-from coterie.vocabulary.tables import SNAPSHOT_COLUMNS
+from coterie.vocabulary.datasets import DATASETS, LIVE, LOG, SNAPSHOT_COLUMNS
 
 try:
     import pyarrow as pa

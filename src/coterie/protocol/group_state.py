@@ -1,4 +1,4 @@
-"""States and types of groups, in Kafka's spelling, and what KIP-40 called them.
+"""States and types of groups in Kafka's spelling, and the partition of `__consumer_offsets` of a group.
 
 KIP-40 named four states; Kafka serves more, and finer ones. The table, once and for all:
 
@@ -14,8 +14,14 @@ KIP-40 named four states; Kafka serves more, and finer ones. The table, once and
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 
-__all__ = ["GroupState", "GroupType"]
+__all__ = [
+    "GroupState",
+    "GroupType",
+    "partition_for",
+    "utf16_length",
+]
 
 
 class GroupState(StrEnum):
@@ -74,3 +80,33 @@ _KIP_40 = {
     GroupState.STABLE: "Stable",
     GroupState.UNKNOWN: "",
 }
+
+
+_INT32_MIN = -(1 << 31)
+
+
+@lru_cache(maxsize=65_536)
+def partition_for(group_id: str, partitions: int) -> int:
+    """Kafka's GroupCoordinatorService.partitionFor: Utils.abs of the id's hash, modulo partitions."""
+    value = _java_hash(group_id)
+    # Utils.abs: the smallest int has no positive counterpart and counts as 0.
+    return (0 if value == _INT32_MIN else abs(value)) % partitions
+
+
+def utf16_length(text: str) -> int:
+    """Java's String.length."""
+    return len(text) if text.isascii() else len(_utf16(text)) // 2
+
+
+def _java_hash(text: str) -> int:
+    # A lone surrogate has no UTF-8 and cannot come from the wire, but Java's strings may hold one.
+    units = text.encode("ascii") if text.isascii() else memoryview(_utf16(text)).cast("H")
+    value = 0
+    for unit in units:
+        value = (value * 31 + unit) & 0xFFFF_FFFF
+    return value - (1 << 32) if value & 0x8000_0000 else value
+
+
+def _utf16(text: str) -> bytes:
+    # In the byte order of this machine, without the byte order mark.
+    return text.encode("utf-16", "surrogatepass")[2:]

@@ -11,7 +11,7 @@ import random
 import uuid
 from dataclasses import dataclass
 
-from coterie.coordinator.partitioner import partition_for
+from coterie.protocol.group_state import partition_for
 from coterie.protocol.types import Uuid
 from coterie.simulation.lives import KINDS, Event, Life, live
 from coterie.simulation.traffic import DAY_MS, TopicPlan

@@ -19,12 +19,12 @@ from coterie.datasets.times import LAST_MS
 from coterie.errors import CoterieError, InvalidArgument
 from coterie.simulation.chronicle import iso
 from coterie.simulation.destination import whole_or_nothing
-from coterie.simulation.end_offsets import write_end_offsets
 from coterie.simulation.fleet import Fleet, plan_fleet
 from coterie.simulation.story import Story
 from coterie.simulation.writing import (
     groups_by_partition,
     offsets_directory,
+    write_end_offsets,
     write_identity,
     write_lines,
     write_segments,

@@ -1,4 +1,4 @@
-"""The datasets: what Coterie reads from brokers and from `__consumer_offsets`, column by column."""
+"""The columns of the datasets that Coterie reads from clusters, and of tables that the pipeline adds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,15 @@ from coterie.vocabulary.columns import (
     Table,
 )
 
-__all__ = ["DATASETS", "LIVE", "LOG"]
+__all__ = [
+    "DATASETS",
+    "GAPS",
+    "LAST_BUILD",
+    "LIVE",
+    "LOG",
+    "SNAPSHOTS",
+    "SNAPSHOT_COLUMNS",
+]
 
 _ASSIGNMENT: Final = "array<struct<topic:string,topic_id:string,partitions:array<int>>>"
 _MEMBERS: Final = (
@@ -267,3 +275,45 @@ DATASETS: Final[Mapping[str, Table]] = MappingProxyType(
 )
 LOG: Final = tuple(each.name for each in _LOG)
 LIVE: Final = tuple(each.name for each in _LIVE)
+
+#: The first columns of every row of a snapshot.
+SNAPSHOT_COLUMNS: Final = (
+    Column("snapshot_id", "string", "The snapshot."),
+    Column("taken_at", "timestamp", "Time at which the snapshot began."),
+)
+
+GAPS: Final = Table(
+    "gaps",
+    "Partitions of `__consumer_offsets` that are not completely in the tables.",
+    (
+        Column("partition", "int", "Partition of `__consumer_offsets`."),
+        Column(
+            "kind",
+            "string",
+            "`waiting` (for the end of a transaction), `failed` (could not be read), `lost` (deleted"
+            " before it was read) or `open` (all of it was read, but a transaction has no end).",
+        ),
+        Column("read_to", "bigint", "First offset that is missing or open; null if none was read."),
+        Column("read_until", "timestamp", "Time of the newest record that was read before it."),
+        Column("reason", "string", "The cause."),
+        Column("since", "timestamp", "Time of the ingest that first found the gap."),
+    ),
+)
+
+SNAPSHOTS: Final = Table(
+    "snapshots",
+    "One row per snapshot: when it was taken, of which cluster, and how much it found.",
+    (
+        *SNAPSHOT_COLUMNS,
+        Column("ended_at", "timestamp", "Time at which the snapshot ended."),
+        Column("cluster", "string", "The cluster."),
+        Column("group_count", "bigint", "Number of groups."),
+        Column("error_count", "bigint", "Number of rows in `errors`."),
+    ),
+)
+
+LAST_BUILD: Final = Table(
+    "last_build",
+    "One row for the newest build of the marts; no row before the first build.",
+    (Column("as_of", "timestamp", "The moment that the marts describe."),),
+)

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 import coterie.coordinator
 from coterie.coordinator import GroupConfig, partition_for
+from coterie.coordinator.durable import GroupIndex
 from coterie.coordinator.group import ClassicGroup
-from coterie.coordinator.index import GroupIndex
-from coterie.coordinator.partitioner import utf16_length
 from coterie.coordinator.states import ACTIONS, TRANSITIONS, Event, diagram, next_state
 from coterie.coordinator.timers import Deadline, Timers
-from coterie.protocol.group_state import GroupState
+from coterie.protocol.group_state import GroupState, utf16_length
 
 # The partitioner
 

@@ -9,8 +9,7 @@ import pytest
 from coterie.client import AdminClient
 from coterie.client.blocking import BlockingAdminClient
 from coterie.datasets import cluster as cluster_module
-from coterie.datasets.cluster import ClusterSource
-from coterie.datasets.kept_client import KeptClient
+from coterie.datasets.cluster import ClusterSource, KeptClient
 from coterie.datasets.log import LogQuery, LogRange, read_log
 from coterie.errors import BrokerUnreachable
 from coterie.testing import EmbeddedCluster

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coterie.coordinator.partitioner import partition_for
 from coterie.error_codes import ErrorCode
+from coterie.protocol.group_state import partition_for
 from coterie.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from coterie.protocol.messages.controller import UnregisterBrokerRequest, UnregisterBrokerResponse
 from coterie.protocol.messages.replicas import (

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from coterie.coordinator.partitioner import partition_for
 from coterie.error_codes import ErrorCode
 from coterie.protocol.api import ApiKey
+from coterie.protocol.group_state import partition_for
 from coterie.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from coterie.protocol.messages.offsets import (
     OffsetFetchRequest,

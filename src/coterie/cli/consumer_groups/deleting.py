@@ -7,8 +7,8 @@ from typing import Final
 from coterie.cli.consumer_groups.checks import parse_partitions
 from coterie.cli.consumer_groups.java import Throwable, execution, timeout
 from coterie.cli.consumer_groups.options import Options
+from coterie.cli.consumer_groups.output import Column, order, table
 from coterie.cli.consumer_groups.session import NO_NODE, NotCreated, Session, code_in
-from coterie.cli.consumer_groups.tables import Column, order, table
 from coterie.client import TopicPartition
 from coterie.error_codes import ErrorCode
 from coterie.errors import CoterieError, InvalidArgument, KafkaError

@@ -11,8 +11,8 @@ from typing import Final
 from coterie.cli.consumer_groups import views
 from coterie.cli.consumer_groups.java import Throwable, api_exception, execution, runtime
 from coterie.cli.consumer_groups.options import Options
+from coterie.cli.consumer_groups.output import order
 from coterie.cli.consumer_groups.session import NotCreated, Session
-from coterie.cli.consumer_groups.tables import order
 from coterie.client import (
     GroupDescription,
     GroupOffsets,

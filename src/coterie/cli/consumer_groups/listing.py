@@ -6,8 +6,8 @@ from typing import Final
 
 from coterie.cli.consumer_groups.checks import Usage
 from coterie.cli.consumer_groups.options import Options
+from coterie.cli.consumer_groups.output import Column, table
 from coterie.cli.consumer_groups.session import Session
-from coterie.cli.consumer_groups.tables import Column, table
 
 __all__ = ["list_groups", "states_of", "types_of"]
 

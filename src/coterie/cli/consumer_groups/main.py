@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -16,12 +17,54 @@ from coterie.cli.consumer_groups.checks import DESCRIPTION, Usage, check, check_
 from coterie.cli.consumer_groups.java import Throwable, runtime
 from coterie.cli.consumer_groups.options import Options, parse
 from coterie.cli.consumer_groups.output import Output
-from coterie.console.process import ExitCode, buffer_stdout
+from coterie.console.terminal import ExitCode, buffer_stdout
 
 if TYPE_CHECKING:
     from coterie.cli.consumer_groups.session import Session
 
-__all__ = ["KAFKA_VERSION", "main", "run"]
+__all__ = [
+    "KAFKA_VERSION",
+    "main",
+    "run",
+    "verdict",
+]
+
+#: RE2's words, which begin its message, and those of RE2/J for the same mistake.
+_WORDS: Final = {
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "unexpected )": "regexp/syntax: internal error",
+    "trailing \\": "trailing backslash at end of expression",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+#: RE2 takes a name twice and RE2/J does not. A backslash takes the next character out of play.
+_NAMED: Final = re.compile(r"\\.|\(\?P?<(\w+)>", re.DOTALL)
+_TWICE: Final = "duplicate capture group name"
+
+
+def verdict(pattern: str) -> tuple[bool, str]:
+    """Whether the pattern is valid, and the sentence that says so."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(pattern, options)
+    except re2.error as error:
+        said = error.args[0]
+        text = said.decode() if isinstance(said, bytes) else str(said)
+        reason = next((_WORDS[each] for each in _WORDS if text.startswith(each)), None)
+        reason = reason or text.rpartition(": ")[0] or text
+        return False, f"The regular expression `{pattern}` is invalid: {reason}."
+    names = [found[1] for found in _NAMED.finditer(pattern) if found[1]]
+    if len(names) > len(set(names)):
+        return False, f"The regular expression `{pattern}` is invalid: {_TWICE}."
+    return True, f"The regular expression `{pattern}` is valid."
+
 
 #: The tool that this one stands in for.
 KAFKA_VERSION: Final = "4.3.0"
@@ -108,7 +151,7 @@ def _act(options: Options, out: Output, *, strict: bool) -> int:
 
 
 def _validate(options: Options, out: Output, *, strict: bool) -> int:
-    from coterie.cli.consumer_groups.regex import verdict
+    from coterie.cli.consumer_groups.main import verdict
 
     try:
         pattern = options.value("validate-regex") or ""

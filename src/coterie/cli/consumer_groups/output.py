@@ -1,20 +1,73 @@
-"""Where the tool writes: two streams that keep their order, may be closed, and are safe to look at.
+"""The output of the tool: two streams that keep their order, and tables in Java's format.
 
-Java's streams swallow what cannot be written, and the tool goes on: a deletion whose report nobody reads is
-still made. On a terminal, control characters and marks that turn the writing direction are shown as
-escapes, because a group's name is anybody's choice; into a pipe or a file names go as they are.
+Java's streams ignore output that cannot be written, and the tool continues: a deletion is made although its
+report is lost. On a terminal, control characters and marks that change the writing direction are shown as
+escapes, because any client can choose a group's name; pipes and files get the names unchanged.
+Tables are those of Kafka's tool, to the last space: Java's `%-15s`, and the same widths.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from typing import IO, Final
 
 from coterie.cli.consumer_groups.java import Throwable
 from coterie.safe_text import visible
 
-__all__ = ["Output"]
+__all__ = [
+    "MISSING",
+    "Column",
+    "Output",
+    "java_length",
+    "order",
+    "table",
+]
+
+MISSING: Final = "-"
+
+#: A heading and the least width of its column. None: as wide as its text, nothing is added.
+Column = tuple[str, int | None]
+
+
+def java_length(text: str) -> int:
+    """The length of a text in Java, which counts UTF-16 units."""
+    if text.isascii():
+        return len(text)
+    return len(text) + sum(each > "\uffff" for each in text)
+
+
+def order(text: str) -> str | bytes:
+    """The key by which Java sorts texts."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, fit: Iterable[int]) -> str:
+    """A heading and rows, each behind a newline as Kafka's tool has it.
+
+    The columns in `fit` grow with their longest text; the others have their width and may burst it.
+    """
+    wide = not "".join(map("".join, rows)).isascii()
+    length = java_length if wide else len
+    widths = [width for _, width in columns]
+    for index in fit:
+        longest = max((length(row[index]) for row in rows), default=0)
+        widths[index] = max(widths[index] or 0, longest)
+    line = "\n" + " ".join("%s" if width is None else f"%-{width}s" for width in widths)
+    heading = line % tuple(name for name, _ in columns)
+    if wide:
+        return heading + "".join([_row(widths, row) for row in rows])
+    return heading + "".join([line % tuple(row) for row in rows])
+
+
+def _row(widths: Sequence[int | None], cells: Sequence[str]) -> str:
+    """Python counts a character once that Java counts as two units."""
+    return "\n" + " ".join(
+        cell if width is None else cell + " " * (width - java_length(cell))
+        for cell, width in zip(cells, widths, strict=True)
+    )
+
 
 #: So many characters are worth a write.
 _ENOUGH: Final = 65536

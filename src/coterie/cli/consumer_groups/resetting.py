@@ -6,11 +6,10 @@ from coterie.cli.consumer_groups import plans
 from coterie.cli.consumer_groups.checks import SCENARIOS, Usage, parse_partitions
 from coterie.cli.consumer_groups.describing import descriptions
 from coterie.cli.consumer_groups.java import Throwable, api_exception, class_of, execution, runtime
-from coterie.cli.consumer_groups.lookups import Lookups
 from coterie.cli.consumer_groups.options import Options
-from coterie.cli.consumer_groups.scenarios import Scenarios
+from coterie.cli.consumer_groups.output import Column, table
+from coterie.cli.consumer_groups.scenarios import Lookups, Scenarios
 from coterie.cli.consumer_groups.session import NotCreated, Session, code_in
-from coterie.cli.consumer_groups.tables import Column, table
 from coterie.client import GroupState, TopicPartition
 from coterie.error_codes import ErrorCode
 from coterie.errors import CoterieError

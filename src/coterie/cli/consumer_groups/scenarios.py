@@ -3,21 +3,92 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from coterie.cli.consumer_groups.checks import Usage
-from coterie.cli.consumer_groups.java import Throwable, api_exception, execution, runtime
-from coterie.cli.consumer_groups.lookups import Lookups
-from coterie.cli.consumer_groups.moments import parse_datetime, parse_duration
+from coterie.cli.consumer_groups.java import (
+    Throwable,
+    api_exception,
+    execution,
+    parse_datetime,
+    parse_duration,
+    runtime,
+)
 from coterie.cli.consumer_groups.options import Options
 from coterie.cli.consumer_groups.plans import parse_plan
 from coterie.cli.consumer_groups.session import Session
-from coterie.client import TopicPartition
+from coterie.client import GroupOffsets, LogOffset, Result, TopicDescription, TopicPartition
 from coterie.errors import CoterieError, KafkaError
 
-__all__ = ["Scenarios"]
+__all__ = [
+    "Lookups",
+    "Scenarios",
+]
+
+
+class Lookups:
+    """Offsets, topics and logs for the groups of one reset: each broker is asked once for all groups.
+
+    A group's error is kept until that group is reset: the groups before it are reset first, as Kafka's tool
+    does.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._groups: list[str] = []
+        self._committed: Result[str, GroupOffsets] | None = None
+        self._topics: dict[str, TopicDescription] = {}
+        self._topic_errors: dict[str, CoterieError] = {}
+        self._logs: dict[str | int, Result[TopicPartition, LogOffset]] = {}
+
+    def expect(self, groups: Iterable[str]) -> None:
+        """The groups whose offsets may be looked up."""
+        self._groups = list(groups)
+
+    async def committed(self, group: str) -> GroupOffsets:
+        """What a group has committed; raises the error of that group."""
+        if self._committed is None:
+            session = self._session
+            self._committed = await session.admin.list_offsets(
+                self._groups, timeout=session.seconds
+            )
+        return self._committed[group]
+
+    def _partitions(self) -> list[TopicPartition]:
+        """All partitions that the groups have committed, as far as is known."""
+        return [key for each in self._committed or () for key in each.offsets]
+
+    async def topics(self, names: list[str]) -> Result[str, TopicDescription]:
+        """Topics with their partitions."""
+        known = self._topics.keys() | self._topic_errors.keys()
+        if not known.issuperset(names):
+            wanted = {*names, *(each.topic for each in self._partitions())} - known
+            session = self._session
+            described = await session.admin.describe_topics(wanted, timeout=session.seconds)
+            self._topics.update(described.items)
+            self._topic_errors.update(described.errors)
+        return Result(
+            {name: self._topics[name] for name in names if name in self._topics},
+            {name: self._topic_errors[name] for name in names if name in self._topic_errors},
+        )
+
+    async def logs(
+        self, partitions: list[TopicPartition], at: str | int
+    ) -> Result[TopicPartition, LogOffset]:
+        """Offsets of logs at a moment, of these partitions and maybe of more."""
+        known = self._logs.get(at, Result({}))
+        if not (known.items.keys() | known.errors.keys()).issuperset(partitions):
+            wanted = {
+                *partitions,
+                *(each for each in self._partitions() if each.topic in self._topics),
+            }
+            session = self._session
+            found = await session.admin.log_offsets(wanted, at, timeout=session.seconds)
+            known = self._logs[at] = Result(known.items | found.items, known.errors | found.errors)
+        return known
+
 
 Offsets = dict[TopicPartition, int]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from coterie.cli.consumer_groups.options import Options
-from coterie.cli.consumer_groups.tables import MISSING, Column, order, table
+from coterie.cli.consumer_groups.output import MISSING, Column, order, table
 from coterie.client import GroupDescription, GroupOffsets, Member, Result, TopicPartition
 
 __all__ = [

@@ -16,10 +16,10 @@ from typing import cast
 
 from coterie.coordinator.config import GroupConfig
 from coterie.coordinator.outcome import Outcome, RequestContext
-from coterie.coordinator.partitioner import partition_for
 from coterie.coordinator.shard import CoordinatorShard
 from coterie.error_codes import ErrorCode
 from coterie.protocol.group_records import decode_record, encode_key, encode_value
+from coterie.protocol.group_state import partition_for
 from coterie.protocol.records import (
     ControlRecordType,
     RecordBatch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
-from coterie.coordinator.partitioner import partition_for
+from coterie.protocol.group_state import partition_for
 from coterie.protocol.types import Uuid
 from coterie.server.metadata.brokers import BrokerRegistry
 from coterie.server.metadata.replicas import place_replicas

@@ -32,8 +32,8 @@ from coterie.spark.marts.offset_resets import offset_resets
 from coterie.spark.marts.rebalances import rebalances
 from coterie.spark.marts.stale import delete_plan, stale_groups
 from coterie.spark.marts.topic_subscribers import topic_subscribers
+from coterie.vocabulary.datasets import GAPS
 from coterie.vocabulary.marts import MARTS
-from coterie.vocabulary.tables import GAPS
 
 __all__ = [
     "Burrow",

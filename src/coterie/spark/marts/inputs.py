@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 from coterie.datasets.schemas import arrow_schema, stored_schema
 from coterie.errors import InvalidArgument
 from coterie.vocabulary.columns import Column as Described
+from coterie.vocabulary.datasets import GAPS
 from coterie.vocabulary.marts import MARTS
-from coterie.vocabulary.tables import GAPS
 
 __all__ = [
     "Inputs",

@@ -19,7 +19,7 @@ from coterie.datasets.schemas import arrow_schema
 from coterie.spark.pipeline.catalog import Step
 from coterie.spark.pipeline.store import TableStore, Transaction
 from coterie.spark.pipeline.tables import LOG_TABLES, RawTable
-from coterie.vocabulary.tables import GAPS as DECLARED
+from coterie.vocabulary.datasets import GAPS as DECLARED
 
 __all__ = ["GAPS", "Gap", "known_gaps", "read_until", "renewed", "table_of_gaps"]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from coterie.datasets.schemas import arrow_schema
 from coterie.spark.pipeline.catalog import Step
 from coterie.spark.pipeline.store import TableStore, Transaction
-from coterie.vocabulary.tables import LAST_BUILD as DECLARED
+from coterie.vocabulary.datasets import LAST_BUILD as DECLARED
 
 __all__ = ["LAST_BUILD", "remember_build", "table_of_last_build"]
 

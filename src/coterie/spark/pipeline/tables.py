@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from coterie.datasets.schemas import LIVE, SCHEMA_VERSION, arrow_schema, schema, stored_schema
-from coterie.vocabulary import tables as vocabulary
+from coterie.vocabulary.datasets import SNAPSHOTS as SNAPSHOT_DECLARATION
 
 __all__ = [
     "BESIDE",
@@ -72,7 +72,7 @@ SNAPSHOT_TABLES: Final = tuple(_of_snapshot(name) for name in LIVE)
 SNAPSHOTS: Final = RawTable(
     "snapshots",
     "snapshots",
-    arrow_schema(vocabulary.SNAPSHOTS.columns),
+    arrow_schema(SNAPSHOT_DECLARATION.columns),
     "taken_at",
     ("snapshot_id",),
 )

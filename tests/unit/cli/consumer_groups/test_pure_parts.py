@@ -7,12 +7,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from coterie.cli.consumer_groups.checks import Usage, parse_partitions
-from coterie.cli.consumer_groups.java import Throwable, api_exception, class_of, execution, runtime
+from coterie.cli.consumer_groups.java import (
+    Throwable,
+    api_exception,
+    class_of,
+    execution,
+    parse_datetime,
+    parse_duration,
+    runtime,
+)
 from coterie.cli.consumer_groups.listing import states_of, types_of
-from coterie.cli.consumer_groups.moments import parse_datetime, parse_duration
+from coterie.cli.consumer_groups.main import verdict
+from coterie.cli.consumer_groups.output import java_length, order, table
 from coterie.cli.consumer_groups.plans import export, parse_plan
-from coterie.cli.consumer_groups.regex import verdict
-from coterie.cli.consumer_groups.tables import java_length, order, table
 from coterie.client import TopicPartition
 from coterie.safe_text import visible
 

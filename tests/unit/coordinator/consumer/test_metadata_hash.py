@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.coordinator import Topic
-from coterie.coordinator.consumer.metadata_hash import group_hash, xxh3_64
+from coterie.coordinator.consumer.subscriptions import group_hash, xxh3_64
 from coterie.protocol.types import Uuid
 from tests.unit.coordinator.driver import ORDERS, PAYMENTS, Topics
 
