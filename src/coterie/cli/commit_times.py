@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from coterie.client.admin import AdminClient
-from coterie.client.probing import OFFSETS_TOPIC, partition_of
+from coterie.client.probing import OFFSETS_TOPIC
 from coterie.client.record_batches import FetchedRecords
 from coterie.client.results import TopicPartition
 from coterie.errors import CoterieError, TopicAuthorizationFailed, UnknownTopicOrPartition
@@ -24,6 +24,7 @@ from coterie.protocol.group_records.classic import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from coterie.protocol.group_state import partition_for
 from coterie.protocol.records import decode_batches
 
 __all__ = ["CommitTimes", "read_commit_times"]
@@ -69,7 +70,7 @@ async def read_commit_times(
         return CommitTimes({})  # nobody has committed yet
     count = len(described.unwrap()[OFFSETS_TOPIC].partitions)
     partitions = sorted(
-        {TopicPartition(OFFSETS_TOPIC, partition_of(each, count)) for each in groups}
+        {TopicPartition(OFFSETS_TOPIC, partition_for(each, count)) for each in groups}
     )
     starts = await admin.log_offsets(partitions, "earliest")
     ends = await admin.log_offsets(partitions, "latest")

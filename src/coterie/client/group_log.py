@@ -18,7 +18,7 @@ from coterie.client.arguments import EARLIEST, LATEST
 from coterie.client.fetching import FetchPlan
 from coterie.client.logs import Logs
 from coterie.client.network import Deadline, Network
-from coterie.client.probing import OFFSETS_TOPIC, partition_of
+from coterie.client.probing import OFFSETS_TOPIC
 from coterie.client.record_batches import FetchedRecords
 from coterie.client.results import GroupDescription, Member, Result, TopicPartition
 from coterie.errors import CoterieError
@@ -27,7 +27,7 @@ from coterie.protocol.group_records.classic import GroupMetadataKey, GroupMetada
 from coterie.protocol.group_records.consumer import (
     ConsumerGroupMemberMetadataKey,
 )
-from coterie.protocol.group_state import GroupState, GroupType
+from coterie.protocol.group_state import GroupState, GroupType, partition_for
 from coterie.protocol.records.compression import Buffer
 from coterie.protocol.schema import RecordKey, RecordValue
 
@@ -100,7 +100,7 @@ class _Search:
         count = sum(len(topic.partitions) for topic in answer.topics)
         if not count:
             raise CoterieError("no broker shows it; DESCRIBE on the topic is needed")
-        return {each: TopicPartition(OFFSETS_TOPIC, partition_of(each, count)) for each in groups}
+        return {each: TopicPartition(OFFSETS_TOPIC, partition_for(each, count)) for each in groups}
 
     # -- reading --------------------------------------------------------------------------------------
 

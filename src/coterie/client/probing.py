@@ -13,22 +13,12 @@ from typing import Final
 from coterie.client.network import PATIENCE_SECONDS, Deadline, Network, together
 from coterie.error_codes import ErrorCode
 from coterie.errors import CoterieError
+from coterie.protocol.group_state import partition_for
 from coterie.protocol.messages.groups import DescribeGroupsRequest, DescribeGroupsResponse
 
-__all__ = ["OFFSETS_TOPIC", "hosted", "partition_of", "probes"]
+__all__ = ["OFFSETS_TOPIC", "hosted", "probes"]
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-
-
-def partition_of(group: str, partitions: int) -> int:
-    """The partition of the offsets topic that a group is in: by the size of Java's hash of its name."""
-    units = group.encode("utf-16-be")
-    number = 0
-    for at in range(0, len(units), 2):
-        number = (31 * number + units[at] * 256 + units[at + 1]) & 0xFFFFFFFF
-    # A signed number in Java; the lowest one, whose opposite does not exist there, counts as 0.
-    size = number if number < 1 << 31 else (1 << 32) - number
-    return (size if size < 1 << 31 else 0) % partitions
 
 
 @cache
@@ -38,7 +28,7 @@ def probes(partitions: int) -> tuple[str, ...]:
     number = 0
     while len(found) < partitions:
         name = f"coterie-probe-{number}"
-        found.setdefault(partition_of(name, partitions), name)
+        found.setdefault(partition_for(name, partitions), name)
         number += 1
     return tuple(found[index] for index in range(partitions))
 

@@ -18,7 +18,7 @@ from coterie.client import AdminClient
 from coterie.client.blocking import BlockingAdminClient
 from coterie.client.lag import lag_result, partitions_of, partitions_of_topics
 from coterie.client.network import Node
-from coterie.client.probing import OFFSETS_TOPIC, partition_of
+from coterie.client.probing import OFFSETS_TOPIC
 from coterie.client.results import (
     GroupDescription,
     GroupLag,
@@ -48,7 +48,7 @@ from coterie.errors import (
     KafkaError,
     PartialAnswer,
 )
-from coterie.protocol.group_state import GroupState, GroupType
+from coterie.protocol.group_state import GroupState, GroupType, partition_for
 
 __all__ = [
     "LiveQuery",
@@ -432,7 +432,7 @@ def _logs(
     log = [each for each in found if query.with_log and each.topic == OFFSETS_TOPIC]
     if log and selection.groups is not None:
         names = filter(selection.wants_group, selection.groups)
-        used = {partition_of(group, len(log)) for group in names}
+        used = {partition_for(group, len(log)) for group in names}
         log = [each for each in log if each.partition in used]
     return others, log, troubles
 

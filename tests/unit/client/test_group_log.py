@@ -9,7 +9,7 @@ import pytest
 
 from coterie.client import AdminClient, FetchedRecords, TopicPartition, logs
 from coterie.client.fetching import Fetching
-from coterie.client.probing import partition_of
+from coterie.protocol.group_state import partition_for
 from coterie.testing import EmbeddedCluster
 from tests.unit.client.talk import counted, played
 
@@ -26,7 +26,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 
 def place_of(group: str) -> str:
-    return f"{OFFSETS}-{partition_of(group, 50)}"
+    return f"{OFFSETS}-{partition_for(group, 50)}"
 
 
 def test_generation_and_leader_come_from_the_log_and_say_so(cluster: EmbeddedCluster) -> None:
@@ -67,7 +67,7 @@ def test_the_latest_record_counts_however_far_back_it_is(cluster: EmbeddedCluste
     same = next(
         name
         for name in (f"busy-{number}" for number in range(10_000))
-        if partition_of(name, 50) == partition_of("stable", 50)
+        if partition_for(name, 50) == partition_for("stable", 50)
     )
 
     async def scene(admin: AdminClient) -> None:

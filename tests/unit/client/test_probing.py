@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from coterie.client import AdminClient
-from coterie.client.probing import partition_of, probes
+from coterie.client.probing import probes
+from coterie.protocol.group_state import partition_for
 from coterie.testing import EmbeddedCluster
 from tests.unit.client.talk import played
 
@@ -24,13 +25,13 @@ from tests.unit.client.talk import played
     ],
 )
 def test_the_hash_is_javas(group: str, number: int) -> None:
-    assert partition_of(group, 2**31) == number
+    assert partition_for(group, 2**31) == number
 
 
 @pytest.mark.parametrize("partitions", [1, 4, 50])
 def test_every_partition_has_its_probe(partitions: int) -> None:
     names = probes(partitions)
-    assert [partition_of(name, partitions) for name in names] == list(range(partitions))
+    assert [partition_for(name, partitions) for name in names] == list(range(partitions))
 
 
 def test_our_cluster_puts_groups_where_kafka_does() -> None:
@@ -40,7 +41,7 @@ def test_our_cluster_puts_groups_where_kafka_does() -> None:
             await admin.find_coordinators(["orders"])  # the first look-up makes the topic
             topic = (await admin.describe_topics(["__consumer_offsets"]))["__consumer_offsets"]
             for group in ("orders", "billing", "ünïcödé"):
-                index = partition_of(group, len(topic.partitions))
+                index = partition_for(group, len(topic.partitions))
                 assert topic.partitions[index].leader == cluster.coordinator_of(group)
 
         played(cluster, scene)
