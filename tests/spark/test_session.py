@@ -67,8 +67,8 @@ def test_workers_of_another_python(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_spark_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "version", lambda _: "4.0.1")
-    with pytest.raises(CoterieError, match=r"this is Spark 4\.0\.1, and Coterie needs 4\.2"):
+    monkeypatch.setattr(session, "version", lambda _: "3.5.6")
+    with pytest.raises(CoterieError, match=r"this is Spark 3\.5\.6, and Coterie needs 4\.0"):
         check_versions()
 
 

@@ -47,7 +47,7 @@ _QUIET: Final = {
     "spark.log.level": "ERROR",
 }
 
-_OLDEST_SPARK: Final = (4, 2)  # admission control of Python streams
+_OLDEST_SPARK: Final = (4, 0)  # data sources in Python
 _OLDEST_JAVA: Final = 17
 _OLDEST_PYTHON: Final = (3, 11)
 _JAVA_SECONDS: Final = 30.0

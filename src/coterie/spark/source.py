@@ -13,21 +13,21 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from coterie.datasets.log import LogSlice, packed, read_log
 from coterie.datasets.schemas import LIVE, pruned
-from coterie.datasets.schemas import schema as schema_of
 from coterie.errors import InvalidArgument, PartialAnswer
 from coterie.spark.errors import in_one_line
-from coterie.spark.filters import push
 from coterie.spark.options import SourceOptions
 from coterie.spark.quickstart.worker import acknowledge, settle
 from coterie.spark.streaming import CoterieStreamReader, exact
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
     from coterie.datasets.live import LiveTask
 
 __all__ = ["CoterieSource"]
@@ -77,27 +77,25 @@ def _pushes() -> bool:
 
 
 def _expected(options: SourceOptions, schema: StructType) -> pa.Schema:
-    """The schema that Spark wants batches to have: ours, unless the user has named some columns."""
-    whole = schema_of(options.dataset.name)
-    wanted: pa.Schema = to_arrow_schema(schema, timezone="UTC")
-    pruned(options.dataset.name, wanted.names)
-    for field in wanted:
-        if wanted.names.count(field.name) > 1:
+    """The schema of batches that Spark expects: all columns, or those of the user's `.schema(...)`."""
+    wanted = pruned(options.dataset.name, schema.names)
+    types = {field.name: field.dataType for field in from_arrow_schema(wanted)}
+    for field in schema:
+        if schema.names.count(field.name) > 1:
             raise InvalidArgument(
                 f"column {field.name!r} of {options.dataset.name!r} is named twice in .schema(...);"
                 " name it once"
             )
         if not field.nullable:
-            # Spark would believe it, and fail at the first null with a stack of Java's.
+            # Spark would rely on it and fail at the first null with a Java stack trace.
             raise InvalidArgument(
                 f"column {field.name!r} of {options.dataset.name!r} may be null for a reader;"
                 " leave NOT NULL out of .schema(...)"
             )
-        known = whole.field(field.name)
-        if not field.type.equals(known.type):
-            simple = from_arrow_schema(pa.schema([known]))[0].dataType.simpleString()
+        if field.dataType != types[field.name]:
             raise InvalidArgument(
-                f"column {field.name!r} of {options.dataset.name!r} is {simple};"
+                f"column {field.name!r} of {options.dataset.name!r} is"
+                f" {types[field.name].simpleString()};"
                 " give its own type to .schema(...), or use the option columns"
             )
     return wanted
@@ -183,9 +181,11 @@ class CoterieReader(DataSourceReader):
 
 
 class PushingReader(CoterieReader):
-    """The same, that takes filters from Spark."""
+    """Reads a dataset once, narrowed by the filters that Spark pushes (4.1 and later)."""
 
     @in_one_line
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
+        from coterie.spark.filters import push
+
         self._options, left = push(self._options, filters)
         return iter(left)

@@ -1,29 +1,35 @@
 """The log as a stream: micro-batches between offsets, which Spark keeps in its checkpoint.
 
-An offset of the stream is the next offset of each partition, as JSON. One that goes back is of a log that was
-made anew, and is read from its beginning. Of a running cluster only records whose transactions are decided
-are read, so that each commit has its outcome when it comes, and comes once.
+An offset of the stream is the next offset of each partition, as JSON. An offset that goes back belongs to a
+log that was recreated, which is read from its beginning. From a running cluster only records whose
+transactions have ended are read, so that each commit is read once, with its outcome.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 
 from coterie.datasets.log import LogSlice, cut, packed, read_log
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, InvalidArgument
 from coterie.spark.errors import in_one_line
 from coterie.spark.options import SourceOptions
 from coterie.spark.quickstart.worker import acknowledge, settle
+
+try:
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+    #: Whether Spark passes the start and the limit of a micro-batch to latestOffset().
+    ADMISSION_CONTROL = True
+except ImportError:  # before Spark 4.2
+    SupportsTriggerAvailableNow = object  # type: ignore[assignment, misc]
+    ADMISSION_CONTROL = False
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
 
 __all__ = ["CoterieStreamReader", "exact"]
 
@@ -46,6 +52,11 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a log dataset as it grows."""
 
     def __init__(self, options: SourceOptions, expected: pa.Schema) -> None:
+        if not ADMISSION_CONTROL and options.max_rows is not None:
+            raise InvalidArgument(
+                "maxOffsetsPerTrigger and maxBytesPerTrigger have no effect before Spark 4.2;"
+                f" this is Spark {pyspark.__version__}. Leave them out, or update Spark"
+            )
         self._options = options
         self._expected = expected
         #: With Trigger.AvailableNow: the log as it was when the query began.
@@ -69,7 +80,10 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         elif options.start_ms is not None:
             slices = options.source.slices(options.range)
             starts = _ends(bounds) | {str(each.partition): each.start for each in reversed(slices)}
-        return {key: max(start, wanted.get(key, start)) for key, start in starts.items()}
+        found = {key: max(start, wanted.get(key, start)) for key, start in starts.items()}
+        if not ADMISSION_CONTROL:
+            _check_decided(found, bounds)
+        return found
 
     def _starting(self, bounds: Bounds) -> Offsets:
         """Where options say to begin; raises if the log has no such place, unless the nearest will do."""
@@ -110,13 +124,19 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _ends(self._bounds())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
         most = self._options.max_rows
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     @in_one_line
-    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802 - Spark's name
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: Offsets | None = None, limit: ReadLimit | None = None
+    ) -> Offsets:
         bounds = self._target if self._target is not None else self._bounds()
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        if start is None:  # before Spark 4.2
+            return _ends(bounds)
+        most: int | None = getattr(limit, "max_rows", None)
         anew = self._made_anew(start, bounds)
         # Partitions that the stream has not met yet, or that are others now, are read from their beginning.
         known = {key: first for key, (first, _) in bounds.items()}
@@ -150,6 +170,9 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_line
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+        if not ADMISSION_CONTROL and start != end:
+            # latestOffset() was not passed the start that it would have checked.
+            self._made_anew(start, self._bounds())
         slices = list(self._slices(start, end))
         return [StreamPartition(each) for each in packed(slices, self._options.bytes_per_task)]
 
@@ -187,6 +210,19 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _ends(bounds: Bounds) -> Offsets:
     return {key: end for key, (_, end) in bounds.items()}
+
+
+def _check_decided(starts: Offsets, bounds: Bounds) -> None:
+    """Raise if a start is after an open transaction: before Spark 4.2 the next offset would be before it."""
+    for key, start in starts.items():
+        _, end = bounds[key]
+        if start > end:
+            raise CoterieError(
+                f"partition {key} of the log has an open transaction at offset {end}, and a stream"
+                f" cannot start after it, at {start}, before Spark 4.2; this is Spark"
+                f" {pyspark.__version__}. Start again when the transaction has ended, start"
+                " earlier, or update Spark"
+            )
 
 
 def _gone(partition: str, reached: int) -> CoterieError:

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from coterie.datasets.schemas import schema
 from coterie.errors import CoterieError, InvalidArgument
+from coterie.spark import streaming
 from coterie.spark.filters import push
 from coterie.spark.options import SourceOptions
 from coterie.spark.source import CoterieSource
@@ -118,6 +119,17 @@ def test_a_batch_does_not_begin_at_the_end() -> None:
 def test_of_two_limits_the_narrower_one_counts(given: dict[str, str], limit: ReadLimit) -> None:
     chosen = options("commits", **given)
     assert CoterieStreamReader(chosen, schema("commits")).getDefaultReadLimit() == limit
+
+
+@pytest.mark.parametrize("option", ["maxOffsetsPerTrigger", "maxBytesPerTrigger"])
+def test_a_limit_that_an_older_spark_would_ignore_is_refused(
+    option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "ADMISSION_CONTROL", False)
+    made, schema = source("commits", **{option: "70"})
+    with pytest.raises(InvalidArgument, match=rf"{option}.* no effect before Spark 4\.2"):
+        made.streamReader(schema)
+    made.reader(schema)
 
 
 @pytest.mark.parametrize("given", PLACES, ids=str)

@@ -16,6 +16,7 @@ from coterie.datasets.cluster import ClusterSource
 from coterie.datasets.log import LogSlice
 from coterie.datasets.schemas import pruned
 from coterie.errors import CoterieError, InvalidArgument
+from coterie.spark import streaming
 from coterie.spark.options import SourceOptions
 from coterie.spark.streaming import CoterieStreamReader, StreamPartition, _limited
 from coterie.testing import EmbeddedCluster
@@ -287,3 +288,47 @@ def test_a_limit_starves_nobody(most: int) -> None:
     assert all(served.values()), served
     # The others share what is left of each turn: one record.
     assert served["49"] >= 100 * (most - 1)
+
+
+# -- Spark 4.0 and 4.1: latestOffset() without start and limit ----------------------------------------------
+
+
+@pytest.fixture
+def older_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "ADMISSION_CONTROL", False)
+
+
+@pytest.mark.usefixtures("older_spark")
+def test_an_older_spark_reads_to_the_end(tmp_path: Path) -> None:
+    write_segment(tmp_path, 0, batch_of([commit()]))
+    reader = stream(segments=str(tmp_path))
+    start = reader.initialOffset()
+    write_segment(tmp_path, 1, batch_of([commit()] * 3, base_offset=50), base_offset=50)
+    end = reader.latestOffset()
+    assert end == {"0": 1, "1": 53}
+    assert sorted(read(reader, start, end)) == [0, 50, 51, 52]
+    assert reader.partitions(end, reader.latestOffset()) == []
+
+
+@pytest.mark.usefixtures("older_spark")
+def test_an_older_spark_cannot_start_after_an_open_transaction(log: dict[str, Any]) -> None:
+    """Its next offset would be before the start, and the stream would read what it was to skip."""
+    with pytest.raises(
+        CoterieError, match=r"open transaction at offset 10.*after it, at 50, before Spark 4\.2"
+    ):
+        of_a_cluster(startingTimestamp="2026-01-01").initialOffset()
+    log["stable"] = 60
+    assert of_a_cluster(startingTimestamp="2026-01-01").initialOffset() == {"0": 50}
+
+
+@pytest.mark.usefixtures("older_spark")
+def test_a_loss_is_found_when_an_older_spark_plans_a_batch(tmp_path: Path) -> None:
+    anew(tmp_path, 5)
+    strict, tolerant = (
+        stream(segments=str(tmp_path), failOnDataLoss=each) for each in ("true", "false")
+    )
+    with pytest.raises(CoterieError, match=r"partition 0 .*ends at offset 5.*up to 50: it was del"):
+        strict.partitions({"0": 50}, strict.latestOffset())
+    assert read(tolerant, {"0": 50}, tolerant.latestOffset()) == [0, 1, 2, 3, 4]
+    with pytest.raises(CoterieError, match="there is no partition 1 of the log any more"):
+        strict.partitions({"0": 5, "1": 3}, strict.latestOffset())
