@@ -65,8 +65,8 @@ def main(arguments: list[str] | None = None) -> int:
         seconds *= LONGER
         code, output = _search(options.corpus, seconds)
     (options.corpus / "engine.log").write_text(output, encoding="utf-8")
-    told = f"{seeds} seeds, {seconds} seconds"
-    return _judge(_read(output), code, least, told, output)
+    summary = f"{seeds} seeds, {seconds} seconds"
+    return _judge(_read(output), code, least, summary, output)
 
 
 def _search(corpus: Path, seconds: int) -> tuple[int, str]:
@@ -108,19 +108,21 @@ def _read(output: str) -> Outcome:
     return Outcome(int(executions[-1]), int(edges[-1]), crash[-1].strip())
 
 
-def _judge(outcome: Outcome, code: int, least: int, told: str, output: str) -> int:
+def _judge(outcome: Outcome, code: int, least: int, summary: str, output: str) -> int:
     """Print the verdict; the exit code."""
-    told = f"{outcome.executions} executions, {outcome.edges} edges of code, {told}"
+    summary = f"{outcome.executions} executions, {outcome.edges} edges of code, {summary}"
     if outcome.crash or code != 0:
         start = max(output.find("=== Uncaught Python exception"), 0)
         print(output[start : start + 6000] if start else output[-6000:])
         what = f"the input is {outcome.crash}" if outcome.crash else f"the engine ended with {code}"
-        print(f"fuzz: FAILED, {what}; {told}")
+        print(f"fuzz: FAILED, {what}; {summary}")
         return 1
     if outcome.executions < least or outcome.edges < LEAST_EDGES:
-        print(f"fuzz: FAILED, too little to mean anything (least: {least}, {LEAST_EDGES}); {told}")
+        print(
+            f"fuzz: FAILED, too little to mean anything (least: {least}, {LEAST_EDGES}); {summary}"
+        )
         return 1
-    print(f"fuzz: nothing found; {told}")
+    print(f"fuzz: nothing found; {summary}")
     return 0
 
 

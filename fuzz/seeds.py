@@ -26,7 +26,7 @@ DATA: Final = Path(__file__).parent.parent / "tests" / "data"
 #: Longer ones only slow the search down.
 MAX_SEED: Final = 4096
 
-#: The class of a vector: what is put behind its name.
+#: The class of a vector: the suffix of its name.
 _SUFFIXES: Final = {"request": "Request", "response": "Response"}
 #: Kinds whose bytes begin with a number that is not part of the message.
 _NUMBERED: Final = ("data", "record-key", "record-value")

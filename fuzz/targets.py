@@ -170,7 +170,7 @@ def _read_blob(read: Callable[[bytes], Message | Undecoded], data: bytes) -> Non
 
 
 def _read_group_record(data: bytes) -> None:
-    """A first byte says how long the key is; the value is behind it, or missing with the last bit."""
+    """A first byte says how long the key is; the value follows it, or is missing if the top bit is set."""
     size, rest = (data[0], data[1:]) if data else (0, b"")
     value = None if size & 0x80 else rest[size & 0x7F :]
     key, found = decode_record(rest[: size & 0x7F], value)

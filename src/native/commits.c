@@ -29,14 +29,14 @@ static inline Kind read_key(const uint8_t *key, int64_t length, Commit *commit) 
     int32_t group = read_u16(key + 2);
     if (group > LONGEST || group > length - KEY_OVERHEAD)
         return ODD;
-    const uint8_t *behind = key + 4 + group;
-    int32_t topic = read_u16(behind);
+    const uint8_t *rest = key + 4 + group;
+    int32_t topic = read_u16(rest);
     /* To the byte: a length that lies would point into another record. */
     if (topic > LONGEST || length != KEY_OVERHEAD + group + topic)
         return ODD;
     commit->group = (Text){key + 4, group};
-    commit->topic = (Text){behind + 2, topic};
-    commit->partition = (int32_t)read_u32(behind + 2 + topic);
+    commit->topic = (Text){rest + 2, topic};
+    commit->partition = (int32_t)read_u32(rest + 2 + topic);
     return PLAIN;
 }
 

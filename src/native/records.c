@@ -4,7 +4,7 @@
 enum { LENGTH_AT = 8, LENGTH_END = 12, CRC_AT = 17, CHECKED_FROM = 21, BATCH_OVERHEAD = 61 };
 enum { AHEAD = 1 << 13 };
 
-/* Have memory brought near that is going to be read; it may be none of ours. */
+/* Prefetch memory that is going to be read; it may lie outside of the buffer. */
 static inline void bring_near(const uint8_t *from, Py_ssize_t size) {
 #if defined(__GNUC__)
     for (Py_ssize_t line = 0; line < size; line += 64)
@@ -14,7 +14,7 @@ static inline void bring_near(const uint8_t *from, Py_ssize_t size) {
 #endif
 }
 
-/* Where each whole batch begins, up to the first that is not all there or says that it is too short. */
+/* The start of each complete batch, up to the first that is cut short or has too small a length. */
 static Py_ssize_t follow_lengths(const Py_buffer *data, int64_t *places) {
     const uint8_t *bytes = data->buf;
     Py_ssize_t count = 0;
@@ -22,7 +22,7 @@ static Py_ssize_t follow_lengths(const Py_buffer *data, int64_t *places) {
         int32_t length = (int32_t)read_u32(bytes + at + LENGTH_AT);
         if (length < BATCH_OVERHEAD - LENGTH_END || length > data->len - at - LENGTH_END)
             break;
-        /* Each length tells where the next one is, so that the processor cannot look ahead by itself. */
+        /* Each length leads to the next one, so the processor cannot prefetch by itself. */
         if (places == NULL)
             bring_near(bytes + (at + AHEAD < data->len ? at + AHEAD : at), LENGTH_END + length);
         else
@@ -127,7 +127,7 @@ static int add_piece(Message *message, const uint8_t *at, Py_ssize_t size) {
     return 1;
 }
 
-/* What a batch's checksum covers, and behind it the checksum itself, least byte first. */
+/* What a batch's checksum covers, and then the checksum itself, least byte first. */
 static int add_batch(Message *message, const uint8_t *batch, const uint8_t *end) {
     const uint8_t *crc = batch + CRC_AT;
     const uint8_t reversed[] = {crc[3], crc[2], crc[1], crc[0]};
@@ -176,7 +176,7 @@ typedef struct {
     Py_ssize_t count;
 } Batches;
 
-/* The columns of the records, one behind the other in memory. */
+/* The columns of the records, one after the other in memory. */
 typedef struct {
     int64_t *timestamp, *offset, *key_start, *key_length, *value_start, *value_length;
 } Fields;
@@ -206,7 +206,7 @@ static inline int read_record(Cursor *batch, const uint8_t *data, Fields *fields
     int64_t length, timestamp, offset, headers;
     if (!read_varint(batch, 5, &length) || length < 1 || length > batch->end - batch->at)
         return 0;
-    Cursor record = {batch->at + 1, batch->at + length}; /* behind the attributes, which are unused */
+    Cursor record = {batch->at + 1, batch->at + length}; /* after the attributes, which are unused */
     batch->at = record.end;
     if (!read_varint(&record, 10, &timestamp) || !read_varint(&record, 5, &offset) ||
         !skip_bytes(&record, data, &fields->key_start[row], &fields->key_length[row]) ||
@@ -219,7 +219,7 @@ static inline int read_record(Cursor *batch, const uint8_t *data, Fields *fields
     return headers == 0 ? left == 0 : headers > 0 && headers * 2 <= left;
 }
 
-/* Whether all records of all batches are as they should be; if not, somebody else says what is wrong. */
+/* Whether all records of all batches are well-formed; if not, the caller reports the error. */
 static int read_batches(const Py_buffer *data, const Batches *batches, Fields *fields, Py_ssize_t rows) {
     const uint8_t *bytes = data->buf;
     Py_ssize_t row = 0;

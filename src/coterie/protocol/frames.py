@@ -262,7 +262,7 @@ def decode_request_header(data: bytes) -> tuple[ApiKey, RequestHeader, int]:
 
 
 def decode_request(data: bytes) -> RequestFrame:
-    """A frame's header and request; bytes behind the request are left alone, as Kafka does."""
+    """A frame's header and request; bytes after the request are ignored, as Kafka does."""
     api, header, at = decode_request_header(data)
     version = header.request_api_version
     if version not in api.versions:
