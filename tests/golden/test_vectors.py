@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coterie.cli.vectors import check_vector, read_vectors
+from coterie.cli.wire import check_vector, read_vectors
 from coterie.error_codes import ErrorCode
 from coterie.protocol.api import ApiKey
 from coterie.protocol.group_records import record_types

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coterie.cli.vectors import read_vectors
+from coterie.cli.wire import read_vectors
 
 __all__ = ["DATA", "VECTORS", "load_json", "vectors"]
 

@@ -14,9 +14,8 @@ from coterie.errors import CoterieError
 from coterie.spark.pipeline import catalog
 from coterie.spark.pipeline import store as store_module
 from coterie.spark.pipeline.catalog import load_catalog
-from coterie.spark.pipeline.store import TableStore, new_run_id
+from coterie.spark.pipeline.store import TableStore, check_version, new_run_id
 from coterie.spark.pipeline.tables import raw_table
-from coterie.spark.pipeline.versions import check_version
 from tests.unit.spark.tables import append, rows_of
 
 

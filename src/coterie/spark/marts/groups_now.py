@@ -9,8 +9,14 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from coterie.spark.marts.group_records import about_members, latest, latest_of_groups
-from coterie.spark.marts.inputs import Inputs, conform, latest_snapshot
+from coterie.spark.marts.inputs import (
+    Inputs,
+    about_members,
+    conform,
+    latest,
+    latest_of_groups,
+    latest_snapshot,
+)
 
 __all__ = ["groups_now", "newest_snapshot"]
 

@@ -25,11 +25,15 @@ from coterie.vocabulary.marts import MARTS
 __all__ = [
     "Inputs",
     "Moment",
+    "about_members",
+    "about_whole_groups",
     "at_least_zero",
     "at_moment",
     "conform",
     "end_offset_history",
     "lag_between",
+    "latest",
+    "latest_of_groups",
     "latest_snapshot",
     "schema_of",
     "seconds",
@@ -231,3 +235,25 @@ def lag_between(committed_offset: Column, log_end: Column) -> Column:
 def at_least_zero(number: Column) -> Column:
     """The number, or 0 if it is negative; null stays null, which `greatest` would make 0."""
     return F.when(number.isNotNull(), F.greatest(number, F.lit(0)))
+
+
+def about_whole_groups() -> Column:
+    """Whether a record is about a group as a whole."""
+    return F.col("record").rlike("^(Consumer|Share|Streams|)GroupMetadata$")
+
+
+def about_members() -> Column:
+    """Whether a record says who a member is; classic groups have their members in the group's record."""
+    return F.col("record").rlike("^(Consumer|Share|Streams)GroupMemberMetadata$")
+
+
+def latest_of_groups(events: DataFrame) -> DataFrame:
+    """The newest record of each group as a whole, of whichever protocol: groups may change theirs."""
+    return latest(events.where(about_whole_groups()), ["group_id"])
+
+
+def latest(rows: DataFrame, keys: list[str]) -> DataFrame:
+    """The last row of each key, in the order of the log."""
+    backwards = Window.partitionBy(*keys).orderBy(F.desc("partition"), F.desc("offset"))
+    numbered = rows.withColumn("place_from_end", F.row_number().over(backwards))
+    return numbered.where("place_from_end = 1").drop("place_from_end")

@@ -8,14 +8,16 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from coterie.spark.marts.group_records import (
+from coterie.spark.marts.groups_now import newest_snapshot
+from coterie.spark.marts.inputs import (
+    Inputs,
     about_members,
     about_whole_groups,
+    conform,
     latest,
     latest_of_groups,
+    latest_snapshot,
 )
-from coterie.spark.marts.groups_now import newest_snapshot
-from coterie.spark.marts.inputs import Inputs, conform, latest_snapshot
 
 __all__ = ["members_now", "topics_by_id"]
 

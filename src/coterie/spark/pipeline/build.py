@@ -20,9 +20,14 @@ from pyspark.sql import DataFrame, SparkSession
 from coterie.console.progress import StepProgress
 from coterie.spark.marts import Inputs, dependencies, make, schema_of
 from coterie.spark.pipeline.catalog import Step
-from coterie.spark.pipeline.frames import literal, must_be_shared, read_table, replace_mart
+from coterie.spark.pipeline.frames import (
+    literal,
+    must_be_shared,
+    read_table,
+    remember_build,
+    replace_mart,
+)
 from coterie.spark.pipeline.gaps import GAPS
-from coterie.spark.pipeline.last_build import remember_build
 from coterie.spark.pipeline.settings import has_few, writing
 from coterie.spark.pipeline.store import TableStore, Transaction
 from coterie.spark.pipeline.tables import MART_VERSION, RAW, RawTable

@@ -23,9 +23,8 @@ import pyarrow.parquet as pq
 
 from coterie.protocol.records.columns import Int64s
 from coterie.spark.pipeline.catalog import DataFile
-from coterie.spark.pipeline.store import TableStore, Transaction
+from coterie.spark.pipeline.store import TableStore, Transaction, check_version
 from coterie.spark.pipeline.tables import RAW, RawTable
-from coterie.spark.pipeline.versions import check_version
 
 __all__ = ["TARGET_BYTES", "Compacted", "compact", "write_day"]
 

@@ -16,9 +16,8 @@ import pyarrow.parquet as pq
 from coterie.errors import CoterieError
 from coterie.spark.pipeline.catalog import Step
 from coterie.spark.pipeline.compaction import write_day
-from coterie.spark.pipeline.store import TableStore
+from coterie.spark.pipeline.store import TableStore, check_version
 from coterie.spark.pipeline.tables import raw_table
-from coterie.spark.pipeline.versions import check_version
 
 __all__ = ["import_end_offsets", "write_days"]
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,25 +18,32 @@ from pyspark.sql import functions as F  # noqa: N812  (Spark's own custom)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from coterie.datasets.schemas import arrow_schema
 from coterie.errors import CoterieError
 from coterie.spark.marts import schema_of
+from coterie.spark.pipeline.catalog import Step
 from coterie.spark.pipeline.gaps import GAPS, table_of_gaps
-from coterie.spark.pipeline.last_build import LAST_BUILD, table_of_last_build
 from coterie.spark.pipeline.settings import has_few, writing
-from coterie.spark.pipeline.store import TableStore, Transaction, lock_of
+from coterie.spark.pipeline.store import TableStore, Transaction, check_mart, check_version, lock_of
 from coterie.spark.pipeline.tables import RAW, RawTable
-from coterie.spark.pipeline.versions import check_mart, check_version
+from coterie.vocabulary.datasets import LAST_BUILD as DECLARED
 from coterie.vocabulary.marts import MARTS
 
 __all__ = [
+    "LAST_BUILD",
     "append_raw",
     "literal",
     "must_be_shared",
     "read_table",
     "register_views",
+    "remember_build",
     "replace_mart",
     "spark_schema",
+    "table_of_last_build",
 ]
+
+#: The table with the moment that the marts describe, which is known even if every mart is empty.
+LAST_BUILD: Final = DECLARED.name
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -137,3 +146,16 @@ def register_views(spark: SparkSession, store: TableStore, text: str) -> list[st
         if re.search(rf"\b{name}\b", text, re.IGNORECASE):
             read_table(spark, store, name).createOrReplaceTempView(name)
     return names
+
+
+def remember_build(transaction: Transaction, as_of: datetime | None, rows: dict[str, int]) -> None:
+    """Store the moment of a build, and the number of rows of each mart, with its commit."""
+    state = {"as_of": None if as_of is None else as_of.isoformat(), "rows": rows}
+    transaction.remember(Step.BUILD, state)
+
+
+def table_of_last_build(store: TableStore) -> pa.Table:
+    """One row with the moment; no row if there was no build, or nothing to build from."""
+    as_of = store.state(Step.BUILD).get("as_of")
+    rows = [] if as_of is None else [{"as_of": datetime.fromisoformat(as_of)}]
+    return pa.Table.from_pylist(rows, schema=arrow_schema(DECLARED.columns))

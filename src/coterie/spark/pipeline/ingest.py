@@ -32,9 +32,8 @@ from coterie.spark.pipeline.frames import append_raw, literal, must_be_shared, s
 from coterie.spark.pipeline.gaps import GAPS, Gap, known_gaps, read_until, renewed
 from coterie.spark.pipeline.origin import Bounds, Origin, check_cluster
 from coterie.spark.pipeline.reading import read_commits
-from coterie.spark.pipeline.store import TableStore, Transaction
+from coterie.spark.pipeline.store import TableStore, Transaction, check_version
 from coterie.spark.pipeline.tables import BESIDE, LOG_TABLES, RawTable
-from coterie.spark.pipeline.versions import check_version
 
 __all__ = ["Ingested", "ingest"]
 

@@ -20,9 +20,8 @@ from coterie.errors import CoterieError
 from coterie.spark.pipeline.catalog import Step
 from coterie.spark.pipeline.end_offsets import write_days
 from coterie.spark.pipeline.origin import check_cluster, identity_of
-from coterie.spark.pipeline.store import TableStore, is_run_id, new_run_id
+from coterie.spark.pipeline.store import TableStore, check_version, is_run_id, new_run_id
 from coterie.spark.pipeline.tables import SNAPSHOT_TABLES, SNAPSHOTS, RawTable
-from coterie.spark.pipeline.versions import check_version
 
 __all__ = ["Snapshot", "snapshot"]
 

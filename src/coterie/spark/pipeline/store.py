@@ -5,8 +5,11 @@
     OUT/<table>/<run id>/[day=.../]*.parquet
 
 One writer at a time holds the lock; readers need none. A run that was killed leaves files that no manifest
-names: nobody reads them, and the next writer removes them. It removes what has a name that the store gives,
-in directories of tables, and nothing else: people keep files of their own here. Nothing here knows Spark.
+names: no reader uses them, and the next writer removes them. It removes what has a name that the store gives,
+in directories of tables, and nothing else: users keep files of their own here. No function here needs Spark.
+
+In tables of older versions, columns that were added later are null. A table whose columns were renamed or
+retyped is refused, and so are a table of a newer Coterie and a mart of another version; `build` replaces it.
 """
 
 from __future__ import annotations
@@ -38,10 +41,19 @@ from coterie.spark.pipeline.catalog import (
     load_manifest,
     save,
 )
-from coterie.spark.pipeline.tables import BESIDE, RAW
+from coterie.spark.pipeline.tables import BESIDE, MART_VERSION, RAW, RawTable
 from coterie.vocabulary.marts import MARTS
 
-__all__ = ["OWN_DIRECTORIES", "TableStore", "Transaction", "is_run_id", "lock_of", "new_run_id"]
+__all__ = [
+    "OWN_DIRECTORIES",
+    "TableStore",
+    "Transaction",
+    "check_mart",
+    "check_version",
+    "is_run_id",
+    "lock_of",
+    "new_run_id",
+]
 
 _LOCK: Final = ".lock"
 _DAY: Final = re.compile(r"day=(\d{4}-\d{2}-\d{2})")
@@ -344,3 +356,40 @@ def _sync_tree(directory: Path) -> None:
     for path in (directory, *directory.rglob("*")):
         sync(path)
     sync(directory.parent)
+
+
+def check_version(store: TableStore, table: RawTable) -> None:
+    """Raise unless the stored table can be read with, and appended to by, this version."""
+    manifest = store.manifest(table.name)
+    if manifest is None:
+        return
+    if manifest.schema_version > table.version:
+        raise CoterieError(
+            f"table {table.name!r} in {store.root} has schema version {manifest.schema_version},"
+            f" this Coterie knows {table.version}; update Coterie or choose another --out"
+        )
+    now = {column.name: str(column.type) for column in table.schema}
+    for name, kind in manifest.columns:
+        if now.get(name) != kind:
+            changed = f"is {now[name]} now" if name in now else "is gone"
+            raise CoterieError(
+                f"table {table.name!r} in {store.root} has schema version"
+                f" {manifest.schema_version}, in which {name!r} is {kind}; in version"
+                f" {table.version} it {changed}. Read the cluster into another --out"
+            )
+
+
+def check_mart(store: TableStore, name: str) -> None:
+    """Raise unless the mart is there, in this version."""
+    manifest = store.manifest(name)
+    if manifest is None:
+        there = ", ".join(store.tables) or "none"
+        raise CoterieError(
+            f"there is no table {name!r} in {store.root}; there are {there}"
+            " (`coterie pipeline build` makes the marts)"
+        )
+    if manifest.schema_version != MART_VERSION:
+        raise CoterieError(
+            f"mart {name!r} in {store.root} was made by another version of Coterie;"
+            " run `coterie pipeline build`"
+        )
