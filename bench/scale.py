@@ -42,7 +42,7 @@ from coterie.protocol.messages.groups import ListGroupsRequest, ListGroupsRespon
 from coterie.protocol.messages.session import ApiVersionsRequest
 from coterie.protocol.records import RecordBatch, build_batch, decode_batches
 from coterie.server.cluster import Cluster
-from coterie.server.groups.service import replay_batch
+from coterie.server.group_service import replay_batch
 from coterie.server.settings.config import ServerConfig
 from coterie.storage.config import Durability
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from coterie.server.quotas.rates import Rate, TokenBucket
+from coterie.server.quotas import Rate, TokenBucket
 from coterie.server.settings.config import QuotaWindow
 from tests.kit import kafka_jars, processes
 from tests.kit.plugin import require_kafka

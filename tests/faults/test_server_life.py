@@ -78,7 +78,7 @@ def test_f30_a_handler_that_fails_answers_an_error_and_the_server_lives(
         host, port = cluster.bootstrap_servers.split(":")
         with WireClient(host, int(port)) as client:
             assert client.ask(ListGroupsRequest(), ListGroupsResponse).error_code == 0
-            monkeypatch.setattr("coterie.server.groups.service.GroupService.hosted", broken)
+            monkeypatch.setattr("coterie.server.group_service.GroupService.hosted", broken)
             answer = client.ask(ListGroupsRequest(), ListGroupsResponse)
             assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
             monkeypatch.undo()

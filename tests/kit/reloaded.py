@@ -14,7 +14,7 @@ from pathlib import Path
 
 from coterie.coordinator import CoordinatorShard, GroupConfig
 from coterie.coordinator.consumer.group import ConsumerGroup
-from coterie.server.groups.service import replay_batch
+from coterie.server.group_service import replay_batch
 from coterie.server.metadata.topics import CONSUMER_OFFSETS
 from coterie.storage.data_directory import DataDirectory
 from tests.kit.invariants import CommitLedger, check_consumer_group

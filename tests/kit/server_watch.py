@@ -29,7 +29,7 @@ from coterie.coordinator import CoordinatorShard
 from coterie.server.broker import Broker
 from coterie.server.cluster import Cluster
 from coterie.server.connections.connection import Connection
-from coterie.server.groups.service import HostedShard, replay_batch
+from coterie.server.group_service import HostedShard, replay_batch
 from coterie.server.partitions.partition import Partition
 from coterie.server.requests.observer import Observer, ShardChange, observe
 from coterie.storage.files import OsFileSystem

@@ -21,7 +21,7 @@ from coterie.safe_text import shown
 from coterie.server.connections.connection import Connection
 from coterie.server.connections.listeners import Endpoint
 from coterie.server.dispatch import Row
-from coterie.server.quotas.throttling import Throttling
+from coterie.server.quotas import Throttling
 from coterie.server.requests.calls import Call
 from coterie.server.requests.faults import Fault, Faults
 from coterie.server.security.guard import AccessControl

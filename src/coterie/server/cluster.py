@@ -23,7 +23,7 @@ from coterie.server.broker import Broker
 from coterie.server.clock import Clock, SystemClock
 from coterie.server.connections.listeners import Listeners
 from coterie.server.dispatch import served_apis
-from coterie.server.groups.service import GroupService
+from coterie.server.group_service import GroupService
 from coterie.server.metadata.brokers import BrokerRegistry
 from coterie.server.metadata.client_quotas import ClientQuotas
 from coterie.server.metadata.cluster_log import ClusterLog
@@ -34,10 +34,13 @@ from coterie.server.partitions.committer import Committer
 from coterie.server.partitions.housekeeping import keep_house
 from coterie.server.partitions.leadership import Leadership
 from coterie.server.partitions.table import PartitionTable
-from coterie.server.quotas.throttling import MutationUsage
-from coterie.server.requests.tasks import BackgroundTasks
-from coterie.server.security.cluster_security import ClusterSecurity
-from coterie.server.security.files import load_invention_key, take_over_security_file
+from coterie.server.quotas import MutationUsage
+from coterie.server.requests.calls import BackgroundTasks
+from coterie.server.security.cluster_security import (
+    ClusterSecurity,
+    load_invention_key,
+    take_over_security_file,
+)
 from coterie.server.services import Services
 from coterie.server.settings.brokers import BrokerSettings
 from coterie.server.settings.cluster import ClusterSettings

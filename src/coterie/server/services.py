@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from coterie.protocol.api import ApiKey
 from coterie.server.clock import Clock
-from coterie.server.groups.service import GroupService
+from coterie.server.group_service import GroupService
 from coterie.server.metadata.brokers import BrokerRegistry
 from coterie.server.metadata.client_quotas import ClientQuotas
 from coterie.server.metadata.features import ClusterFeatures
 from coterie.server.metadata.topics import ClusterMetadata
 from coterie.server.partitions.leadership import Leadership
 from coterie.server.partitions.table import PartitionTable
-from coterie.server.quotas.throttling import MutationUsage
-from coterie.server.requests.tasks import BackgroundTasks
+from coterie.server.quotas import MutationUsage
+from coterie.server.requests.calls import BackgroundTasks
 from coterie.server.security.cluster_security import ClusterSecurity
 from coterie.server.settings.brokers import BrokerSettings
 from coterie.server.settings.cluster import ClusterSettings

@@ -30,8 +30,11 @@ from coterie.security.acls import AclBinding, Operation, PatternType, Permission
 from coterie.security.scram import ScramCredential, ScramMechanism
 from coterie.server.clock import SystemClock
 from coterie.server.metadata.cluster_log import ClusterLog
-from coterie.server.security.cluster_security import ClusterSecurity
-from coterie.server.security.files import load_invention_key, take_over_security_file
+from coterie.server.security.cluster_security import (
+    ClusterSecurity,
+    load_invention_key,
+    take_over_security_file,
+)
 from coterie.server.security.records import UserKey
 from coterie.server.settings.security import SecurityConfig
 from coterie.storage import (

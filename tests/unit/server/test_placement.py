@@ -23,7 +23,7 @@ from coterie.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from coterie.server.handlers.placement import BadPlacement, check_placement
+from coterie.server.metadata.replicas import BadPlacement, check_placement
 from coterie.testing import EmbeddedCluster
 from tests.kit.wire_client import WireClient
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.server.quotas.rates import Rate, TokenBucket
+from coterie.server.quotas import Rate, TokenBucket
 from coterie.server.settings.config import QuotaWindow
 
 WINDOW = QuotaWindow()

@@ -19,7 +19,7 @@ from coterie.datasets.schemas import schema
 from coterie.errors import CoterieError, InvalidArgument
 from coterie.protocol.records import decode_batches
 from coterie.protocol.types import Uuid
-from coterie.server.groups.service import replay_batch
+from coterie.server.group_service import replay_batch
 from coterie.simulation import Simulated, simulate
 from coterie.simulation.fleet import plan_fleet
 from coterie.simulation.lives import KINDS

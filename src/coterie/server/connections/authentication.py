@@ -29,8 +29,8 @@ from coterie.security.principals import ANONYMOUS, user
 from coterie.security.sasl import SaslFailed, SaslServer
 from coterie.server.clock import Clock
 from coterie.server.connections.listeners import Listener
+from coterie.server.requests.calls import BackgroundTasks
 from coterie.server.requests.refusals import refusal
-from coterie.server.requests.tasks import BackgroundTasks
 from coterie.server.security.cluster_security import ClusterSecurity
 
 __all__ = ["Authenticating", "SaslGate"]

@@ -21,7 +21,7 @@ from coterie.security.principals import ANONYMOUS
 from coterie.server.connections.authentication import SaslGate
 from coterie.server.connections.listeners import Listener
 from coterie.server.dispatch import Row
-from coterie.server.quotas.throttling import Meter, Throttling
+from coterie.server.quotas import Meter, Throttling
 from coterie.server.requests import observer
 from coterie.server.requests.calls import Call, Slot, Slots
 from coterie.server.services import Services

@@ -21,11 +21,17 @@ from coterie.protocol.schema import Response
 from coterie.server.metadata.topics import why_bad_name
 from coterie.server.requests.calls import Call
 from coterie.server.services import Services
-from coterie.server.settings.brokers import Refused, check_broker_id, check_broker_settings
+from coterie.server.settings.brokers import (
+    LOGGER_LEVELS,
+    Refused,
+    check_broker_id,
+    check_broker_settings,
+    logger_levels,
+    set_logger_level,
+)
 from coterie.server.settings.catalog import Setting, catalog
 from coterie.server.settings.cluster import ResourceKind
 from coterie.server.settings.groups import why_bad_group_config
-from coterie.server.settings.loggers import LEVELS, logger_levels, set_level
 from coterie.server.settings.topics import why_bad_config
 
 __all__ = ["alter_configs", "incremental_alter_configs"]
@@ -228,8 +234,8 @@ def _alter_loggers(services: Services, name: str, changes: Sequence[_Change], *,
             )
         if logger not in logger_levels():
             raise Refused(ErrorCode.INVALID_CONFIG, f"Logger {logger} does not exist!")
-        if operation == _SET and level not in LEVELS:
-            allowed = ", ".join(each for each in LEVELS if each != "OFF")
+        if operation == _SET and level not in LOGGER_LEVELS:
+            allowed = ", ".join(each for each in LOGGER_LEVELS if each != "OFF")
             raise Refused(
                 ErrorCode.INVALID_CONFIG,
                 f"Cannot set the log level of {logger} to {level} as it is not a supported log level. "
@@ -237,4 +243,4 @@ def _alter_loggers(services: Services, name: str, changes: Sequence[_Change], *,
             )
     if not dry:
         for logger, operation, level in changes:
-            set_level(logger, level if operation == _SET else None)
+            set_logger_level(logger, level if operation == _SET else None)

@@ -24,11 +24,10 @@ from coterie.server.metadata.brokers import Addresses
 from coterie.server.metadata.topics import TopicMetadata, why_bad_name
 from coterie.server.requests.calls import Call
 from coterie.server.services import Services
-from coterie.server.settings.brokers import Refused, check_broker_id
+from coterie.server.settings.brokers import Refused, check_broker_id, logger_levels
 from coterie.server.settings.catalog import Setting, catalog
 from coterie.server.settings.cluster import ALL_BROKERS, ResourceKind, Source, Synonym
 from coterie.server.settings.groups import group_values
-from coterie.server.settings.loggers import logger_levels
 from coterie.server.settings.topics import own_configs, topic_values
 
 __all__ = ["describe_configs", "list_config_resources", "topic_entries"]

@@ -43,7 +43,7 @@ from coterie.protocol.messages.offsets import (
 from coterie.protocol.messages.transactions import TxnOffsetCommitRequest
 from coterie.protocol.schema import Response
 from coterie.security.acls import ResourceType, operation_bits
-from coterie.server.groups.service import HostedShard
+from coterie.server.group_service import HostedShard
 from coterie.server.requests.calls import Call
 from coterie.server.services import Services
 

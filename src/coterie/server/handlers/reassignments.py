@@ -23,8 +23,7 @@ from coterie.protocol.messages.replicas import (
     ReplicaElectionResult,
 )
 from coterie.protocol.schema import Response
-from coterie.server.handlers.placement import BadPlacement, check_replicas
-from coterie.server.metadata.replicas import Election
+from coterie.server.metadata.replicas import BadPlacement, Election, check_replicas
 from coterie.server.metadata.topics import NO_LEADER, TopicMetadata
 from coterie.server.partitions.partition import Partition
 from coterie.server.requests.calls import Call

@@ -29,7 +29,7 @@ from coterie.protocol.schema import Response
 from coterie.protocol.types import Uuid
 from coterie.server.handlers.cluster import ALL_TOPIC_OPERATIONS
 from coterie.server.handlers.configs import topic_entries
-from coterie.server.handlers.placement import (
+from coterie.server.metadata.replicas import (
     BadPlacement,
     Replicas,
     check_placement,

@@ -6,9 +6,11 @@ slots: Kafka promises that order, and clients match answers to requests by it.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Protocol, TypeVar
 
 from coterie.error_codes import ErrorCode
 from coterie.protocol.api import ApiKey
@@ -22,7 +24,15 @@ from coterie.server.requests import observer
 from coterie.server.requests.refusals import refusal
 from coterie.storage.errors import StorageError
 
-__all__ = ["Call", "Client", "Meter", "Permissions", "Slot", "Slots"]
+__all__ = [
+    "BackgroundTasks",
+    "Call",
+    "Client",
+    "Meter",
+    "Permissions",
+    "Slot",
+    "Slots",
+]
 
 
 class Slot:
@@ -241,3 +251,32 @@ class Call:
             self.answer_encoded(data)
 
         round_.when_durable(done)
+
+
+log = logging.getLogger("coterie.server")
+
+
+class BackgroundTasks:
+    """The tasks of one broker. asyncio keeps no reference to its tasks, so they are kept here."""
+
+    def __init__(self, node_id: int) -> None:
+        self._node_id = node_id
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something concurrently."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def run(self, work: Coroutine[Any, Any, None], call: Call) -> None:
+        """Run a handler concurrently; if it fails, its call is answered with an error."""
+
+        async def guarded() -> None:
+            try:
+                await work
+            except Exception:  # one request that fails must not leave its client without an answer
+                log.exception("broker %d failed on %s", self._node_id, call.api.name)
+                call.answer(call.refusal(ErrorCode.UNKNOWN_SERVER_ERROR))
+
+        self.keep(guarded())

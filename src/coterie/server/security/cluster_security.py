@@ -3,12 +3,19 @@
 Users are SCRAM credentials, for PLAIN as well: no password is stored. A change is a batch of records, on
 disk before it is answered. State changes in `replay` alone: with every record of the log at the start, and
 with every record that has just been written.
+
+Two small files are next to the log. `scram-invention.key` is the key that makes the salts of users that do
+not exist; Kafka has no record for it. `security.json` is a file of earlier versions with the key, users and
+ACLs; its content is added to the log once, and then it is removed.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
+
+import msgspec
 
 from coterie.errors import InvalidSetting
 from coterie.protocol.metadata_records import (
@@ -44,8 +51,13 @@ from coterie.server.security.records import (
     user_record,
 )
 from coterie.server.settings.security import SecurityConfig
+from coterie.storage.data_directory import DataDirectory
 
-__all__ = ["ClusterSecurity"]
+__all__ = [
+    "ClusterSecurity",
+    "load_invention_key",
+    "take_over_security_file",
+]
 
 _BY_NAME: Final = {each.mechanism: each for each in ScramMechanism}
 
@@ -194,3 +206,46 @@ class ClusterSecurity:
 
     def remove_acls(self, acls: Iterable[AclBinding]) -> None:
         self._log.change([RemoveAccessControlEntryRecord(self._acl_ids[acl]) for acl in acls])
+
+
+_KEY_FILE: Final = "scram-invention.key"
+_SECURITY_FILE: Final = "security.json"
+
+
+class _SavedUser(msgspec.Struct):
+    name: str
+    mechanism: int
+    credential: ScramCredential
+
+
+class _Saved(msgspec.Struct):
+    invention_key: bytes
+    acls: list[AclBinding] = []
+    users: list[_SavedUser] = []
+
+
+def load_invention_key(directory: DataDirectory, *, keep: bool) -> bytes:
+    """The key; a new one is kept if it is going to be used, since another would give inventions away."""
+    key = directory.load(_KEY_FILE, private=True)
+    if key is None:
+        saved = _load(directory)
+        key = secrets.token_bytes(32) if saved is None else saved.invention_key
+        if keep or saved is not None:
+            directory.save(_KEY_FILE, key, private=True)
+    return key
+
+
+def take_over_security_file(directory: DataDirectory, security: ClusterSecurity) -> None:
+    """After a crash on the way it is simply done again."""
+    saved = _load(directory)
+    if saved is None:
+        return
+    mechanisms = {each.code: each for each in ScramMechanism}
+    users = {(each.name, mechanisms[each.mechanism]): each.credential for each in saved.users}
+    security.add(users, saved.acls)
+    directory.remove(_SECURITY_FILE)
+
+
+def _load(directory: DataDirectory) -> _Saved | None:
+    content = directory.load(_SECURITY_FILE, private=True)
+    return None if content is None else msgspec.json.decode(content, type=_Saved)

@@ -1,10 +1,11 @@
-"""The present settings of a broker, and which of them can change while it runs.
+"""The present settings of a broker and its log levels, and which of them can change while it runs.
 
 Changes are checked as Kafka's DynamicBrokerConfig does.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -14,7 +15,15 @@ from coterie.server.settings.cluster import ClusterSettings
 from coterie.server.settings.config import ServerConfig
 from coterie.server.settings.topics import topic_defaults
 
-__all__ = ["BrokerSettings", "Refused", "check_broker_id", "check_broker_settings"]
+__all__ = [
+    "LOGGER_LEVELS",
+    "BrokerSettings",
+    "Refused",
+    "check_broker_id",
+    "check_broker_settings",
+    "logger_levels",
+    "set_logger_level",
+]
 
 _LISTENER_PREFIX: Final = "listener.name."
 #: Bytes that each thread of the cleaner needs of log.cleaner.dedupe.buffer.size.
@@ -128,3 +137,33 @@ def _check_min_isr(
     if not per_broker and name not in values:
         text = f"Cluster-level {name} cannot be removed while ELR is enabled."
         raise Refused(ErrorCode.INVALID_CONFIG, text)
+
+
+_ROOT_LOGGER: Final = "root"
+#: Kafka's names of log levels (KIP-412); TRACE and FATAL have the nearest of Python's.
+LOGGER_LEVELS: Final = {
+    "OFF": logging.CRITICAL + 10,
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": logging.DEBUG - 5,
+}
+_LEVEL_NAMES: Final = {level: name for name, level in LOGGER_LEVELS.items()}
+
+
+def logger_levels() -> dict[str, str]:
+    """The level of each of our loggers, and of the root logger."""
+    manager = logging.root.manager
+    ours = sorted(name for name in manager.loggerDict if name.startswith("coterie"))
+    loggers = {_ROOT_LOGGER: logging.root} | {name: logging.getLogger(name) for name in ours}
+    return {
+        name: _LEVEL_NAMES.get(each.getEffectiveLevel(), "INFO") for name, each in loggers.items()
+    }
+
+
+def set_logger_level(name: str, level: str | None) -> None:
+    """Change a logger's level; None lets it follow its parent."""
+    logger = logging.root if name == _ROOT_LOGGER else logging.getLogger(name)
+    logger.setLevel(logging.NOTSET if level is None else LOGGER_LEVELS[level])

@@ -152,9 +152,6 @@ class ClusterSettings:
         values = self._brokers(ALL_BROKERS) | self._brokers(str(node_id))
         return self._config.changed(values) if values else self._config
 
-    def group_value(self, group_id: str, name: str) -> str | None:
-        return self.of(ResourceKind.GROUP, group_id).get(name)
-
     @property
     def static(self) -> ServerConfig:
         return self._config

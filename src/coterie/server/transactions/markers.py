@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from coterie.protocol.records import ControlRecordType, control_batch
 from coterie.server.clock import Clock
-from coterie.server.groups.service import GroupService, HostedShard
+from coterie.server.group_service import GroupService, HostedShard
 from coterie.server.metadata.topics import CONSUMER_OFFSETS
 from coterie.server.partitions.committer import CommitRound, when_all_end
 from coterie.server.partitions.partition import Partition

@@ -1,1 +1,0 @@
-"""The group coordinators of brokers."""
