@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import astuple
+
 from coterie.client.network import Deadline, Network
 from coterie.client.results import Done, Result, ScramUser
 from coterie.errors import CoterieError, InvalidArgument, kafka_error
@@ -25,10 +27,7 @@ from coterie.protocol.messages.acls import (
     ScramCredentialUpsertion,
     UserName,
 )
-from coterie.security.acls import (
-    AclBinding,
-    AclFilter,
-)
+from coterie.security.acls import AclBinding, AclFilter
 from coterie.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism, new_salt
 from coterie.security.secrets import Secret
 
@@ -43,19 +42,19 @@ class Acls:
 
     async def describe(self, wanted: AclFilter | None, deadline: Deadline) -> list[AclBinding]:
         """The ACLs that a filter matches."""
-        request = _description(wanted or AclFilter())
+        request = DescribeAclsRequest(*astuple(wanted or AclFilter()))
         return _described(await self._network.any(request, DescribeAclsResponse, deadline))
 
     async def create(self, acls: list[AclBinding], deadline: Deadline) -> Result[AclBinding, Done]:
         """Add ACLs."""
-        request = _creation(acls)
+        request = CreateAclsRequest(tuple(AclCreation(*astuple(acl)) for acl in acls))
         return _created(acls, await self._network.any(request, CreateAclsResponse, deadline))
 
     async def delete(
         self, filters: Iterable[AclFilter], deadline: Deadline
     ) -> Result[AclBinding, Done]:
         """Remove the ACLs that any of the filters matches."""
-        request = _deletion(filters)
+        request = DeleteAclsRequest(tuple(DeleteAclsFilter(*astuple(each)) for each in filters))
         return _deleted(await self._network.any(request, DeleteAclsResponse, deadline))
 
     async def describe_users(
@@ -83,18 +82,6 @@ class Acls:
         return _altered_users(await self._network.any(request, expect, deadline))
 
 
-def _description(wanted: AclFilter) -> DescribeAclsRequest:
-    return DescribeAclsRequest(
-        wanted.resource_type,
-        wanted.resource_name,
-        wanted.pattern_type,
-        wanted.principal,
-        wanted.host,
-        wanted.operation,
-        wanted.permission,
-    )
-
-
 def _described(answer: DescribeAclsResponse) -> list[AclBinding]:
     if answer.error_code:
         raise kafka_error(answer.error_code, "ACLs", answer.error_message)
@@ -113,23 +100,6 @@ def _described(answer: DescribeAclsResponse) -> list[AclBinding]:
     ]
 
 
-def _creation(acls: Iterable[AclBinding]) -> CreateAclsRequest:
-    return CreateAclsRequest(
-        tuple(
-            AclCreation(
-                acl.resource_type,
-                acl.resource_name,
-                acl.pattern_type,
-                acl.principal,
-                acl.host,
-                acl.operation,
-                acl.permission,
-            )
-            for acl in acls
-        )
-    )
-
-
 def _created(acls: list[AclBinding], answer: CreateAclsResponse) -> Result[AclBinding, Done]:
     items: dict[AclBinding, Done] = {}
     errors: dict[AclBinding, CoterieError] = {}
@@ -139,23 +109,6 @@ def _created(acls: list[AclBinding], answer: CreateAclsResponse) -> Result[AclBi
         else:
             items[acl] = Done(str(acl))
     return Result(items, errors)
-
-
-def _deletion(filters: Iterable[AclFilter]) -> DeleteAclsRequest:
-    return DeleteAclsRequest(
-        tuple(
-            DeleteAclsFilter(
-                each.resource_type,
-                each.resource_name,
-                each.pattern_type,
-                each.principal,
-                each.host,
-                each.operation,
-                each.permission,
-            )
-            for each in filters
-        )
-    )
 
 
 def _deleted(answer: DeleteAclsResponse) -> Result[AclBinding, Done]:
