@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 __all__ = ["clone", "delete", "delete_offsets", "import_offsets", "reset"]
 
 _OFFSET: Final = re.compile(r"\d+")
+_only_topics: Final = click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:0,1]",
+    callback=parse_topics,
+    shell_complete=complete("topics"),
+    help="Only this topic, or these partitions of it.",
+)
 
 
 def _planned(rows: list[GroupRow]) -> list[PlannedGroup]:
@@ -201,15 +210,7 @@ def _destination(
 @connected
 @click.argument("source", required=False, shell_complete=complete("groups"))
 @click.argument("target", required=False)
-@click.option(
-    "--topic",
-    "topics",
-    multiple=True,
-    metavar="TOPIC[:0,1]",
-    callback=parse_topics,
-    shell_complete=complete("topics"),
-    help="Only this topic, or these partitions of it.",
-)
+@_only_topics
 @changing("set_offsets")
 def clone(source: str | None, target: str | None, topics: tuple[str, ...], change: Change) -> int:
     """Copy the offsets of group SOURCE to group TARGET, which may be new and must have no members."""
@@ -246,15 +247,7 @@ def clone(source: str | None, target: str | None, topics: tuple[str, ...], chang
 @click.option(
     "--any-cluster", is_flag=True, help="Accept offsets that were saved from another cluster."
 )
-@click.option(
-    "--topic",
-    "topics",
-    multiple=True,
-    metavar="TOPIC[:0,1]",
-    callback=parse_topics,
-    shell_complete=complete("topics"),
-    help="Only this topic, or these partitions of it.",
-)
+@_only_topics
 @changing("set_offsets")
 def import_offsets(
     *,

@@ -17,10 +17,9 @@ from markupsafe import Markup
 from coterie.spark.pipeline.report.scales import TimeAxis, ValueAxis
 from coterie.spark.pipeline.report.words import count
 
-__all__ = ["COLOURS", "Column", "Event", "Frame", "Lane", "Line", "Part", "bar", "columns", "lines",
+__all__ = ["Column", "Event", "Frame", "Lane", "Line", "Part", "bar", "columns", "lines",
            "timeline"]  # fmt: skip
 
-COLOURS: Final = 8
 #: About the width of a character of the axis' font, for what must fit.
 _CHARACTER: Final = 6.6
 
