@@ -44,9 +44,9 @@ from coterie.server.connections.connection import Connection
 from coterie.testing import EmbeddedCluster
 from coterie.testing.certificates import Authority
 from tests.compat.java import JavaTools
+from tests.integration.server.talk import batch_of
 from tests.kit.tcp_proxy import Proxies
 from tests.kit.wire_client import WireClient
-from tests.unit.server.talk import batch_of
 
 BROKERS = 3
 USER = {"alice": "wonderland"}

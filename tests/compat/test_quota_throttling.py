@@ -56,10 +56,10 @@ from coterie.protocol.messages.topics import (
 from coterie.protocol.schema import Request, Response
 from coterie.protocol.types import Uuid
 from coterie.testing import EmbeddedCluster
+from tests.integration.server.talk import batch_of, new_topic
 from tests.kit.kafka import KafkaCluster
 from tests.kit.plugin import require_kafka
 from tests.kit.wire_client import WireClient
-from tests.unit.server.talk import batch_of, new_topic
 
 pytestmark = pytest.mark.kafka
 

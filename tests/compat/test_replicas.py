@@ -45,11 +45,11 @@ from coterie.protocol.messages.topics import (
 from coterie.protocol.schema import Request, Response
 from coterie.protocol.types import Uuid
 from coterie.testing import EmbeddedCluster
+from tests.integration.server.talk import batch_of, produce
 from tests.kit.kafka import KafkaCluster
 from tests.kit.kafka_jars import DEFAULT_VERSION
 from tests.kit.plugin import KafkaClusterFactory
 from tests.kit.wire_client import WireClient
-from tests.unit.server.talk import batch_of, produce
 
 pytestmark = pytest.mark.kafka
 

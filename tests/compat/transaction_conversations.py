@@ -44,8 +44,8 @@ from coterie.protocol.messages.transactions import (
 from coterie.protocol.records import decode_batches
 from coterie.protocol.schema import Request, Response
 from coterie.protocol.types import Uuid
+from tests.integration.server.talk import TRANSACTIONAL, batch_of, fetch, new_topic
 from tests.kit.wire_client import WireClient
-from tests.unit.server.talk import TRANSACTIONAL, batch_of, fetch, new_topic
 
 __all__ = ["TransactionScript"]
 

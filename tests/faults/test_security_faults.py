@@ -39,9 +39,9 @@ from coterie.server.dispatch import HANDLERS
 from coterie.server.settings.security import SecurityConfig
 from coterie.testing import EmbeddedCluster
 from coterie.testing.certificates import Authority
+from tests.integration.client.talk import ScriptedBroker
 from tests.kit.golden import vectors
 from tests.kit.wire_client import WireClient
-from tests.unit.client.talk import ScriptedBroker
 
 USERS = {"alice": "alice-hush", "bob": "bob-hush"}
 #: No waiting for what is tested elsewhere; and short deadlines, so that they pass.

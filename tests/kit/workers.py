@@ -35,7 +35,7 @@ FIRST = (
     ("tests/compat/test_java_versions.py",),
     ("tests/compat/",),
     ("tests/faults/test_storage_faults.py",),
-    ("tests/unit/test_bench.py",),
+    ("tests/integration/test_bench.py",),
     ("tests/golden/test_cli.py",),
     ("tests/unit/test_fuzz.py",),
     ("tests/property/test_hostile_bytes.py",),

@@ -14,7 +14,7 @@ from coterie.client.network import Deadline, Node
 from coterie.client.routing import Failure, Routed
 from coterie.client.settings import ClientSettings
 from coterie.errors import BrokerUnreachable, KafkaError
-from tests.unit.client.talk import run
+from tests.integration.client.talk import run
 
 NODE = Node(1, "localhost", 9092)
 
