@@ -20,9 +20,9 @@ tests.kit.invariant_watch holds all twelve after every test. Where each is found
     I10 also tests.kit.invariant_watch (memory) and bench/scale.py (time)
     I11 tests.kit.secret_watch            I12 tests.kit.client_watch
 
-tests/integration/kit/test_invariant_watch.py breaks each of them. A test may check more histories with what is here: it
-feeds what it sent and what it was answered. A broken promise is an AssertionError that names it. Time is a number
-that the test passes.
+tests/integration/kit/test_invariant_watch.py breaks each of them. A test may check more histories with
+what is here: it feeds what it sent and what it was answered. A broken promise is an AssertionError that
+names it. Time is a number that the test passes.
 """
 
 from __future__ import annotations
