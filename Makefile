@@ -12,10 +12,10 @@ FUZZ_SECONDS ?= 300
 FLEETS ?= 5
 FLEET_GROUPS ?= 800
 
-.PHONY: help demo docs faults suites truth test lowest lint format typecheck bench fuzz sanitize lock clean
+.PHONY: help demo docs faults suites truth test lowest spark-versions lint format typecheck bench fuzz sanitize lock clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 demo: $(STAMP) ## Run a cluster, a client and some groups, and show what happens
 	@$(BIN)/python examples/demo.py
@@ -34,6 +34,9 @@ sanitize: $(STAMP) ## Test the compiled code under the address and undefined-beh
 
 lowest: $(STAMP) ## Run unit tests with the lowest allowed version of each dependency
 	tools/test-lowest
+
+spark-versions: $(STAMP) ## Compare PySpark 4.0, 4.1 and 4.2 with the installed one (0.7 GB each, cached)
+	$(BIN)/python -m tests.spark.spark_versions
 
 lint: $(STAMP) ## Check style, imports and layers
 	$(BIN)/ruff check .
