@@ -196,7 +196,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _without_size(data: bytes) -> bytes:
-    """Drop the size in front, if it is one: it then counts exactly the bytes behind it."""
+    """Drop the size of the frame if the first four bytes are the number of the bytes that follow."""
     return data[4:] if int.from_bytes(data[:4], "big") == len(data) - 4 else data
 
 

@@ -106,20 +106,20 @@ def diagram() -> str:
     return "\n".join(lines) + "\n"
 
 
-#: When a group is in a state, and what that means for those who ask.
+#: For each state of a consumer group: when the group is in it, and what requests do.
 GROUP_STATES: Final[dict[GroupState, tuple[str, ...]]] = {
     GroupState.EMPTY: (
         "it has no members",
-        "anyone may commit offsets; those of no use expire, and the group goes with the last one",
+        "any client may commit offsets; offsets expire, and the group is removed with the last one",
         "it can be deleted, and becomes a classic group when a classic member joins",
     ),
     GroupState.ASSIGNING: (
         "its epoch is higher than its target's: members or topics have changed",
-        "the next heartbeat makes a new target, at most one each assignment interval",
+        "the next heartbeat computes a new target, at most one in each assignment interval",
     ),
     GroupState.RECONCILING: (
-        "the target is there, and some members are on their way to it",
-        "heartbeats tell members what to give up, and then what is theirs",
+        "the target is computed, and some members do not own their part of it yet",
+        "heartbeat responses name the partitions to give up, and then those to take",
     ),
     GroupState.STABLE: (
         "every member owns its target",
@@ -131,11 +131,11 @@ GROUP_STATES: Final[dict[GroupState, tuple[str, ...]]] = {
 MEMBER_STATES: Final[dict[MemberState, tuple[str, ...]]] = {
     MemberState.STABLE: ("it owns its target of its epoch",),
     MemberState.UNREVOKED_PARTITIONS: (
-        "it has been told to give up partitions, and stays in its epoch until it says that it did",
+        "it has to give up partitions, and stays in its epoch until its heartbeat confirms that",
         "it is fenced when its rebalance timeout is over",
     ),
     MemberState.UNRELEASED_PARTITIONS: (
         "it has reached the epoch, and waits for partitions that others still own",
     ),
-    MemberState.UNKNOWN: ("a newer broker wrote it: the member is asked to begin anew",),
+    MemberState.UNKNOWN: ("a newer broker wrote it: the member has to join again",),
 }

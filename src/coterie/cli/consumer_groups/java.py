@@ -118,7 +118,7 @@ def parse_datetime(text: str) -> int:
     try:
         return _millis(found) if found is not None else _unparseable(text)
     except (ValueError, OverflowError):
-        # Java is told to be strict: there is no 31st of February.
+        # Kafka's tool parses strictly: 31 February is an error.
         return _unparseable(text)
 
 
@@ -149,7 +149,7 @@ def parse_duration(text: str) -> timedelta:
     """ISO 8601 as java.time.Duration has it: PnDTnHnMn.nS."""
     found = _DURATION.fullmatch(text)
     days, time, hours, minutes, seconds = (found[i] if found else None for i in range(2, 7))
-    # A T with nothing behind it is as wrong as nothing at all.
+    # A T that nothing follows is as wrong as an empty text.
     empty = days is None and hours is None and minutes is None and seconds is None
     if found is None or empty or (time is not None and len(time) == 1):
         raise Throwable(

@@ -44,7 +44,7 @@ def order(text: str) -> str | bytes:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, fit: Iterable[int]) -> str:
-    """A heading and rows, each behind a newline as Kafka's tool has it.
+    """A heading and rows, each after a newline as in Kafka's tool.
 
     The columns in `fit` grow with their longest text; the others have their width and may burst it.
     """
@@ -84,17 +84,17 @@ class Output:
 
     @property
     def broken(self) -> bool:
-        """Whether nobody reads what goes to stdout any more."""
+        """Whether stdout cannot be written any more."""
         return self._out.broken
 
     @property
     def lost(self) -> bool:
-        """Whether something of what was written to stdout did not arrive."""
+        """Whether a part of the output to stdout was lost."""
         return self._out.lost
 
     @property
     def no_reader(self) -> bool:
-        """Whether that is because the pipe behind stdout was closed."""
+        """Whether stdout is a pipe that its reader has closed."""
         return self._out.no_reader
 
     def name(self, text: str) -> str:
@@ -133,7 +133,7 @@ class Output:
         now = time.time()
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
         self.note(f"[{stamp},{int(now * 1000) % 1000:03d}] {level} {text} ({logger})")
-        # Somebody may be waiting for what comes next, and wants to know why.
+        # The next line may take long: this one says why.
         self._err.flush()
 
     def close(self) -> None:
@@ -142,7 +142,7 @@ class Output:
 
 
 class _Stream:
-    """A stream that collects what is written, and is silent once nobody listens."""
+    """A stream with a buffer that ignores output once its reader has gone."""
 
     def __init__(self, file: IO[str] | None) -> None:
         self._file = file

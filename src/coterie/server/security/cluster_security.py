@@ -148,7 +148,7 @@ class ClusterSecurity:
                 raise InvalidSetting(f"the ACL {acl} cannot be: {why}")
         self.add(new, wanted)
         if self.mechanisms and not self._users:
-            # A mechanism without anybody who could pass it is a mistake (CVE-2026-110985).
+            # A mechanism without a user who could log in is a mistake (CVE-2026-110985).
             raise InvalidSetting(
                 "SASL is on and there is no user; give one with --user name:password"
             )
@@ -171,7 +171,7 @@ class ClusterSecurity:
         return found or invented_credential(mechanism, name, self._invention_key)
 
     def _verify(self, name: str, password: str) -> bool:
-        """In the same time for everybody: whoever does not exist has a password to be tried as well."""
+        """Whether the password is right; takes the same time if there is no such user."""
         mechanism = ScramMechanism.SHA_256
         if (name, mechanism) not in self._users and (name, ScramMechanism.SHA_512) in self._users:
             mechanism = ScramMechanism.SHA_512

@@ -59,8 +59,8 @@ def literal(path: Path | str) -> str:
 def must_be_shared(spark: SparkSession, root: Path) -> None:
     """Raise unless executors see what we have written to a directory.
 
-    What executors write where nobody else looks would be lost without a word. A store that is being written
-    to has the number of our process in its lock: whoever reads another one is elsewhere.
+    Files that executors write to a directory of their own machine would be lost without an error. The lock of
+    a store that is being written has our process id: an executor that reads another has another directory.
     """
     context = spark.sparkContext
     if str(context.master).startswith("local"):

@@ -64,7 +64,7 @@ LOG_TABLES: Final = (
     RawTable(
         "group_events", "group_events", schema("group_events"), "timestamp", ("group_id", "offset")
     ),
-    # Of the whole log only what nobody could read is kept as it was: it must not be lost without a word.
+    # The log itself is not kept, except for records that could not be decoded: they must not be lost.
     RawTable("quarantine", "log", schema("log"), "timestamp", ("partition", "offset")),
 )
 SNAPSHOT_TABLES: Final = tuple(_of_snapshot(name) for name in LIVE)
