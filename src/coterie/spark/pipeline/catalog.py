@@ -53,7 +53,7 @@ class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_tail(self) -> bool:
-        """Whether its rows are to be read again (coterie.spark.pipeline.tails), and stay by themselves."""
+        """Whether its rows are to be read again (coterie.spark.pipeline.ingest), and stay by themselves."""
         return TAIL in self.path.split("/")[1:2]
 
 
