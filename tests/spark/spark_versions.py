@@ -57,8 +57,7 @@ def _python(version: str) -> Path:
     constraints = venv / "constraints.txt"
     constraints.write_text("\n".join(locked))
     install = (_UV, "pip", "install", "--quiet", "--python", python, "--constraint", constraints)
-    # DataFrame.mapInArrow, which ingests the log, needs pandas.
-    packages = ("--extra", "spark", "--requirement", "pyproject.toml", "pandas")
+    packages = ("--extra", "spark", "--requirement", "pyproject.toml")
     _run(*install, *packages, f"pyspark=={version}")
     stamp.write_text(lock)
     return python
