@@ -45,7 +45,7 @@ def classic(group: groups.DescribedGroup, coordinator: int) -> GroupDescription:
         return _without_members(group, coordinator)
     decodes = group.protocol_type == "consumer"
     members = tuple(_classic_member(member, decodes=decodes) for member in group.members)
-    sources = dict.fromkeys(("generation", "leader"), _TAGS) if tagged else {}
+    sources = dict.fromkeys(("generation", "leader_id"), _TAGS) if tagged else {}
     if members:
         sources |= _member_sources(group.members, decodes=decodes)
     return GroupDescription(

@@ -219,7 +219,7 @@ def _with_generation(group: GroupDescription, found: _Found) -> GroupDescription
     if {each.member_id for each in value.members} != {each.member_id for each in group.members}:
         text = f"it changed while {found.partition} was read; describe it again"
         return msgspec.structs.replace(group, not_read=text)
-    source = dict.fromkeys(("generation", "leader"), found.place)
+    source = dict.fromkeys(("generation", "leader_id"), found.place)
     return msgspec.structs.replace(
         group,
         generation=value.generation,
